@@ -1,0 +1,224 @@
+//! `apply`: the only thing that mutates state. Live serving, recovery and standbys all come through here, so a change
+//! means the same everywhere. Nothing is decided in this file; what cannot be is asserted, also in release builds,
+//! because stopping is better than two holders.
+
+use std::sync::Arc;
+
+use crate::change::{Change, Claimed, Ending, Lease};
+use crate::fact::Status;
+use crate::ids::{ClaimId, Kind, Token};
+use crate::state::{Cix, Claim, Extra, State};
+use crate::time::{Moment, Time, Wall};
+
+impl State {
+    pub(crate) fn apply(&mut self, now: Moment, change: &Change) {
+        match change {
+            Change::Marked => {}
+            Change::Configured { resource, capacity } => {
+                let rix = self.ensure_resource(resource);
+                let resource = self.resource_mut(rix);
+                resource.capacity = *capacity;
+                resource.configured = true;
+            }
+            Change::Unconfigured { resource } => {
+                let rix = self.resource(resource).expect("only a known resource is unconfigured");
+                let resource = self.resource_mut(rix);
+                resource.capacity = crate::state::default_capacity(resource.key.kind());
+                resource.configured = false;
+                self.drop_resource_if_unused(rix);
+            }
+            Change::Claimed(claimed) => self.apply_claimed(now, claimed),
+            Change::Joined { claim, wait_until } => {
+                let cix = self.expect_claim(*claim);
+                let claim = self.claim_mut(cix);
+                claim.seen = true;
+                if claim.status == Status::Waiting && *wait_until > claim.deadline {
+                    claim.deadline = *wait_until;
+                    self.keep_due(cix);
+                }
+            }
+            Change::Granted { claim, slot, token, lease } => self.apply_granted(now, *claim, *slot, *token, *lease),
+            Change::Renewed { claim, lease } => self.apply_renewed(*claim, *lease),
+            Change::Retimed { claim, ttl_us } => {
+                let cix = self.expect_claim(*claim);
+                self.claim_mut(cix).ttl_us = *ttl_us;
+            }
+            Change::GraceBegan { claim } => {
+                let cix = self.expect_claim(*claim);
+                self.move_status(cix, Status::Active, Status::Grace);
+                self.keep_due(cix);
+            }
+            Change::GraceOver { claim } => {
+                let cix = self.expect_claim(*claim);
+                self.move_status(cix, Status::Grace, Status::Lapsed);
+                self.claim_mut(cix).extra_mut().ended = Some(now);
+                self.keep_due(cix);
+                self.retained.insert((now.at, self.claims[cix].order, cix));
+            }
+            Change::Ended { claim, how } => self.apply_ended(now, *claim, *how),
+            Change::Forgotten { claim } => {
+                let cix = self.expect_claim(*claim);
+                self.save_claim(cix);
+                self.unretain(cix);
+                self.vacate(cix);
+                self.remove_claim(cix);
+            }
+        }
+    }
+
+    fn apply_claimed(&mut self, now: Moment, claimed: &Claimed) {
+        let rix = self.ensure_resource(&claimed.resource);
+        self.counters.last_order += 1;
+        let order = self.counters.last_order;
+        let extra = extra_of(now.wall, claimed);
+        let cix = self.insert_claim(Claim {
+            id: claimed.claim,
+            resource: rix,
+            status: Status::Waiting,
+            seen: false,
+            slot: 0,
+            order,
+            token: Token(0),
+            deadline: claimed.wait_until,
+            indexed_at: Time::NEVER,
+            created_at: now.at,
+            granted_at: Time(0),
+            ttl_us: claimed.ttl_us,
+            queue_next: Cix::NONE,
+            queue_prev: Cix::NONE,
+            saved_in: self.snapshots_begun,
+            extra,
+        });
+        self.queue_push(rix, cix);
+        self.keep_due(cix);
+    }
+
+    fn apply_granted(&mut self, now: Moment, claim: ClaimId, slot: u32, token: Token, lease: Lease) {
+        let cix = self.expect_claim(claim);
+        let rix = self.claims[cix].resource;
+        assert!(token > self.counters.last_token, "tokens only rise");
+        assert!(slot < self.resources[rix].capacity, "a granted slot is below the capacity");
+        self.move_status(cix, Status::Waiting, Status::Active);
+        self.queue_remove(rix, cix);
+        self.counters.last_token = token;
+        let resource = self.resource_mut(rix);
+        resource.slots.take(slot, cix);
+        resource.last_token = token;
+        let kind = self.kind(rix);
+        let claim = self.claim_mut(cix);
+        claim.slot = slot;
+        claim.token = token;
+        claim.granted_at = now.at;
+        claim.deadline = lease.deadline;
+        if kind == Kind::Claim {
+            claim.extra_mut().granted_wall = now.wall;
+        }
+        if lease.grace_us > 0 {
+            claim.extra_mut().grace_us = lease.grace_us;
+        }
+        self.keep_due(cix);
+    }
+
+    fn apply_renewed(&mut self, claim: ClaimId, lease: Lease) {
+        let cix = self.expect_claim(claim);
+        self.unretain(cix);
+        let claim = self.claim_mut(cix);
+        match claim.status {
+            Status::Active => {}
+            Status::Grace | Status::Lapsed => {
+                claim.status = Status::Active;
+                claim.extra_mut().ended = None;
+            }
+            Status::Waiting | Status::Ended(_) => panic!("only a holder renews, this claim is {:?}", claim.status),
+        }
+        claim.seen = true;
+        claim.deadline = lease.deadline;
+        if lease.grace_us != claim.grace_us() {
+            claim.extra_mut().grace_us = lease.grace_us;
+        }
+        self.keep_due(cix);
+    }
+
+    fn apply_ended(&mut self, now: Moment, claim: ClaimId, how: Ending) {
+        let cix = self.expect_claim(claim);
+        let rix = self.claims[cix].resource;
+        let kind = self.kind(rix);
+        self.save_claim(cix);
+        self.unretain(cix);
+        if self.claims[cix].status == Status::Waiting {
+            self.queue_remove(rix, cix);
+        } else {
+            self.vacate(cix);
+        }
+        let claim = &self.claims[cix];
+        // A key stands for a lease or a standing claim; a wait that came to nothing leaves no trace.
+        let keeps_name = how != Ending::HandedBack && (kind == Kind::Claim || claim.is_granted());
+        let is_kept = match kind {
+            Kind::Claim => true,
+            Kind::Pool => keeps_name && claim.key().is_some(),
+            Kind::Lock => false,
+        };
+        if !is_kept {
+            self.remove_claim(cix);
+            return;
+        }
+        if !keeps_name {
+            self.forget_name(cix);
+        }
+        let order = self.claims[cix].order;
+        let claim = self.claim_mut(cix);
+        claim.status = Status::Ended(how);
+        let extra = claim.extra_mut();
+        extra.ended = Some(now);
+        if !keeps_name {
+            extra.key = None;
+        }
+        self.keep_due(cix);
+        self.retained.insert((now.at, order, cix));
+    }
+
+    fn move_status(&mut self, cix: Cix, from: Status, to: Status) {
+        let claim = self.claim_mut(cix);
+        assert_eq!(claim.status, from, "a claim goes to {to:?} from {from:?}");
+        claim.status = to;
+    }
+
+    /// Frees the slot of a claim that has one.
+    fn vacate(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        let (rix, slot) = (claim.resource, claim.slot);
+        match claim.status {
+            Status::Active | Status::Grace | Status::Lapsed => self.resources[rix].slots.free(slot, cix),
+            Status::Waiting | Status::Ended(_) => {}
+        }
+    }
+
+    /// Takes a lapsed lock or an ended claim out of the retained ones; nothing for all others.
+    fn unretain(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        if let (Status::Lapsed | Status::Ended(_), Some(ended)) = (claim.status, claim.ended()) {
+            let entry = (ended.at, claim.order, cix);
+            let was_there = self.retained.remove(&entry);
+            assert!(was_there, "what has ended and is kept is in the order of retention");
+        }
+    }
+
+    pub(crate) fn expect_claim(&self, id: ClaimId) -> Cix {
+        self.claim(id).expect("a change names a claim that exists")
+    }
+}
+
+fn extra_of(wall: Wall, claimed: &Claimed) -> Option<Box<Extra>> {
+    let kind = claimed.resource.kind();
+    let is_plain = claimed.client.is_none() && claimed.key.is_none() && claimed.metadata.is_none();
+    if kind == Kind::Pool && is_plain {
+        return None;
+    }
+    Some(Box::new(Extra {
+        client: claimed.client.as_ref().map(Arc::clone),
+        key: claimed.key.clone(),
+        metadata: claimed.metadata.as_ref().map(Arc::clone),
+        created_wall: if kind == Kind::Claim { wall } else { Wall(0) },
+        ..Extra::default()
+    }))
+}

@@ -1,0 +1,91 @@
+//! What happened. Changes are the only thing that is written down and the only thing that mutates state
+//! (`Engine::apply`), so each carries what was decided, never what to decide again: slots, tokens and deadlines are in
+//! it, limits and settings are not.
+
+use std::sync::Arc;
+
+use crate::ids::{ClaimId, ResourceKey, Token};
+use crate::time::Time;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A time mark: nothing happened, but service time got this far.
+    Marked,
+    /// A pool was registered or resized, or a claimed resource was given a capacity.
+    Configured { resource: ResourceKey, capacity: u32 },
+    /// A pool was deleted, or a claimed resource went back to its default. Claims that had to end did so before.
+    Unconfigured { resource: ResourceKey },
+    /// A claim entered at the end of its resource's queue.
+    Claimed(Box<Claimed>),
+    /// A repeated call joined a claim: it has been seen by a second caller, who waits until `wait_until`.
+    Joined { claim: ClaimId, wait_until: Time },
+    /// A waiting claim got a slot.
+    Granted { claim: ClaimId, slot: u32, token: Token, lease: Lease },
+    /// The lease of a holder got a new end. A lock that had expired is held again.
+    Renewed { claim: ClaimId, lease: Lease },
+    /// A claim's timeout, the ttl of its next activation, was changed.
+    Retimed { claim: ClaimId, ttl_us: u64 },
+    /// A lock's lease ran out; its last holder alone may come back.
+    GraceBegan { claim: ClaimId },
+    /// The grace of a lock ran out; anybody may take it. Its last holder stays visible.
+    GraceOver { claim: ClaimId },
+    /// A claim ended. It frees its slot or leaves the queue, and is kept for reading where its kind asks for it.
+    Ended { claim: ClaimId, how: Ending },
+    /// The retention time of an ended claim is over.
+    Forgotten { claim: ClaimId },
+}
+
+/// The caller's side of a new claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    pub claim: ClaimId,
+    pub resource: ResourceKey,
+    /// The ttl its lease starts with when it is granted.
+    pub ttl_us: u64,
+    /// When the caller gives up, for callers that stand in the queue with an open connection.
+    pub wait_until: Time,
+    /// Who asks: the lock dialect's `client`.
+    pub client: Option<Arc<str>>,
+    pub key: Option<IdempotencyKey>,
+    /// The caller's JSON, as it was sent. Opaque here.
+    pub metadata: Option<Arc<str>>,
+}
+
+/// The time-bounded side of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease {
+    pub deadline: Time,
+    /// How long after the deadline only this holder may come back. Zero except for locks.
+    pub grace_us: u64,
+}
+
+/// A caller's name for one request, so that asking twice happens once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IdempotencyKey {
+    pub name: Arc<str>,
+    /// A digest of what was asked: the same key with another request is a mistake of the caller's.
+    pub fingerprint: u64,
+}
+
+/// How a claim ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Its holder gave it back.
+    Released,
+    /// Its lease ran out.
+    Expired,
+    /// Somebody ended it, waiting or active.
+    Revoked,
+    /// As revoked, in the words of the deployed claims service.
+    Aborted,
+    /// As revoked, in the words of the deployed claims service; also a waiter whose caller left.
+    Withdrawn,
+    /// It waited as long as its caller wanted to.
+    TimedOut,
+    /// Its pool was deleted.
+    Deleted,
+    /// It was granted, but nobody was there to be told. As if it had never been, its idempotency key included.
+    HandedBack,
+    /// A lock whose last holder did not come back was taken by another client.
+    Superseded,
+}

@@ -1,0 +1,84 @@
+//! The invariants, asserted. Tests and simulations call this after every step; it walks everything, so serving does not.
+
+use std::collections::BTreeMap;
+
+use crate::Engine;
+use crate::fact::Status;
+use crate::ids::Kind;
+use crate::state::State;
+use crate::time::Time;
+
+impl Engine {
+    /// Panics, naming it, when an invariant of the state does not hold.
+    pub fn check(&self) {
+        self.state.check_slots();
+        self.state.check_queues();
+        self.state.check_indexes();
+    }
+}
+
+impl State {
+    /// S1 and S2: holders have slots of their own, and no more than the capacity unless it was lowered.
+    fn check_slots(&self) {
+        let mut holding = 0;
+        for (rix, resource) in self.resources.iter() {
+            for (slot, cix) in resource.slots.iter() {
+                let claim = &self.claims[cix];
+                assert_eq!((claim.resource, claim.slot), (rix, slot), "S2: a slot and its holder know each other");
+                let holds = matches!(claim.status, Status::Active | Status::Grace | Status::Lapsed);
+                assert!(holds, "S2: {:?} holds no slot", claim.status);
+                assert!(claim.token <= resource.last_token, "S3: a resource knows its last token");
+                holding += 1;
+            }
+            let held = u32::try_from(resource.slots.iter().count()).expect("slots are few");
+            assert_eq!(held, resource.slots.used(), "S1: slots are counted right");
+            if resource.key.kind() == Kind::Lock {
+                assert!(held <= 1, "S1: a lock has one holder");
+            }
+        }
+        let statuses = self.claims.iter().map(|(_, claim)| claim.status);
+        let holders = statuses.filter(|s| matches!(s, Status::Active | Status::Grace | Status::Lapsed)).count();
+        assert_eq!(holders, holding, "S2: every holder has a slot");
+    }
+
+    /// L1 and S12: nobody waits for what is free; queues are in order.
+    fn check_queues(&self) {
+        let mut in_queues = 0;
+        for (rix, resource) in self.resources.iter() {
+            let queue: Vec<_> = self.queue(rix).collect();
+            assert_eq!(queue.len(), resource.waiting as usize, "queues are counted right");
+            assert!(queue.is_sorted_by_key(|&cix| self.claims[cix].order), "S12: first come, first served");
+            assert!(queue.iter().all(|&cix| self.claims[cix].status == Status::Waiting), "only waiters queue");
+            if !queue.is_empty() {
+                let free = resource.slots.lowest_free(resource.capacity);
+                assert!(free.is_none(), "L1: slot {free:?} of {:?} is free and somebody waits", resource.key);
+            }
+            in_queues += queue.len();
+        }
+        assert_eq!(in_queues, self.waiting, "waiters are counted right");
+    }
+
+    fn check_indexes(&self) {
+        assert_eq!(self.by_id.len(), self.claims.len());
+        assert_eq!(self.by_key.len(), self.resources.len());
+        let mut referring = BTreeMap::new();
+        for (cix, claim) in self.claims.iter() {
+            assert_eq!(self.by_id.get(&claim.id), Some(&cix), "a claim is found by its id");
+            *referring.entry(claim.resource).or_insert(0u32) += 1;
+            assert!(claim.indexed_at <= claim.due_at(), "L3: a deadline is looked at in time");
+            if claim.indexed_at != Time::NEVER {
+                assert!(self.deadlines.contains(&(claim.indexed_at, cix)), "the deadline index knows its claims");
+            }
+            let is_retained = matches!(claim.status, Status::Lapsed | Status::Ended(_));
+            let in_order = claim.ended().is_some_and(|ended| self.retained.contains(&(ended.at, claim.order, cix)));
+            assert_eq!(is_retained, in_order, "what has ended is on its way out");
+        }
+        let indexed = self.claims.iter().filter(|(_, claim)| claim.indexed_at != Time::NEVER).count();
+        assert_eq!(indexed, self.deadlines.len(), "no deadline without its claim");
+        for (rix, resource) in self.resources.iter() {
+            assert_eq!(self.by_key.get(&resource.key), Some(&rix), "a resource is found by its key");
+            assert_eq!(referring.get(&rix).copied().unwrap_or(0), resource.claims, "references are counted right");
+            assert!(resource.configured || resource.claims > 0, "nothing is kept that nobody needs");
+        }
+    }
+}

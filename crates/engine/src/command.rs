@@ -1,0 +1,158 @@
+//! What can be asked of the engine. Dialects parse bytes into these; values are in range when they get here.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::change::{Ending, IdempotencyKey};
+use crate::ids::{ClaimId, ResourceKey};
+use crate::time::Wall;
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Give a resource a capacity; registers a pool.
+    Configure {
+        resource: ResourceKey,
+        capacity: u32,
+    },
+    /// Take the registration away. A pool's claims end with it; a claimed resource goes back to one slot.
+    Unconfigure {
+        resource: ResourceKey,
+    },
+    /// Ask for a slot: borrow, claim, lock.
+    Acquire(Box<Acquire>),
+    /// Extend a pool's lease.
+    Renew {
+        resource: ResourceKey,
+        claim: ClaimId,
+        ttl_us: u64,
+    },
+    /// Give a pool's lease back.
+    Return {
+        resource: ResourceKey,
+        claim: ClaimId,
+    },
+    /// Give a lock back.
+    Unlock {
+        resource: ResourceKey,
+        client: Arc<str>,
+    },
+    /// Change a claim, in one step or not at all.
+    Update {
+        claim: ClaimId,
+        update: Update,
+    },
+    /// The caller of a waiting claim left before it was granted.
+    Withdraw {
+        claim: ClaimId,
+    },
+    /// The claim was granted but its caller could not be told.
+    HandBack {
+        claim: ClaimId,
+    },
+    ViewResource {
+        resource: ResourceKey,
+    },
+    ViewLease {
+        resource: ResourceKey,
+        claim: ClaimId,
+    },
+    ViewClaim {
+        claim: ClaimId,
+    },
+    ListClaims(Box<ClaimQuery>),
+    /// Claimed resources by name, from the first name after `after`.
+    ListResources {
+        after: Option<Arc<str>>,
+        limit: usize,
+    },
+}
+
+impl Command {
+    /// Whether this asks for something new. Such commands are refused first when the store runs out of room;
+    /// what gives room back is still taken.
+    pub fn asks_for_more(&self) -> bool {
+        matches!(self, Command::Acquire(_) | Command::Configure { .. })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    pub resource: ResourceKey,
+    /// Random, drawn by the driver: the id of the claim if one comes of this.
+    pub id: ClaimId,
+    pub ttl_us: u64,
+    pub patience: Patience,
+    /// The lock dialect's `client`; others leave it out.
+    pub client: Option<Arc<str>>,
+    pub key: Option<IdempotencyKey>,
+    pub metadata: Option<Arc<str>>,
+}
+
+/// How long a caller stands in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// With its connection, this long. Zero: now or not at all.
+    For { wait_us: u64 },
+    /// By itself, until it is granted or ended: the claims dialect.
+    Standing,
+}
+
+/// What may be changed of a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Update {
+    pub ttl_us: Option<u64>,
+    pub timeout_us: Option<u64>,
+    pub status: Option<Wish>,
+}
+
+/// The status a caller wants its claim to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Active,
+    Released,
+    Revoked,
+    Aborted,
+    Withdrawn,
+}
+
+impl Wish {
+    /// How the claim ends if the wish comes true; `Active` ends nothing.
+    pub fn ending(self) -> Option<Ending> {
+        match self {
+            Wish::Active => None,
+            Wish::Released => Some(Ending::Released),
+            Wish::Revoked => Some(Ending::Revoked),
+            Wish::Aborted => Some(Ending::Aborted),
+            Wish::Withdrawn => Some(Ending::Withdrawn),
+        }
+    }
+}
+
+/// A page of claims, oldest first. The engine looks at no more than `scan_max` claims in one call and says where to
+/// go on, so that no list holds up other callers.
+#[derive(Clone, Debug)]
+pub struct ClaimQuery {
+    pub filter: ClaimFilter,
+    /// Go on after this place in the order of creation; zero is the beginning.
+    pub after: u64,
+    pub limit: usize,
+    pub scan_max: usize,
+}
+
+/// Which claims to show. Every part that is given must hold; claims without a ttl never match a ttl range.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimFilter {
+    pub resource: Option<Arc<str>>,
+    pub status: Option<StatusFilter>,
+    pub ttl_us: Option<RangeInclusive<u64>>,
+    pub created: Option<RangeInclusive<Wall>>,
+    pub active_us: Option<RangeInclusive<u64>>,
+    pub waiting_us: Option<RangeInclusive<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusFilter {
+    Waiting,
+    Active,
+    Ended(Ending),
+}

@@ -1,0 +1,163 @@
+//! Borrowing a pool's slot and claiming a resource; giving either back. Locks have their own rules in `lock`.
+
+use crate::change::{Change, Ending};
+use crate::command::{Acquire, Patience};
+use crate::effect::What;
+use crate::fact::Status;
+use crate::ids::{ClaimId, Kind, ResourceKey};
+use crate::reply::{Answer, Refusal, Reply};
+use crate::state::{Cix, Rix};
+use crate::time::{Moment, Time};
+use crate::{Engine, Outbox};
+
+impl Engine {
+    pub(crate) fn acquire(&mut self, now: Moment, acquire: Acquire, out: &mut Outbox) -> Answer {
+        let kind = acquire.resource.kind();
+        if kind == Kind::Pool {
+            self.known(&acquire.resource)?;
+        }
+        let rix = self.state.resource(&acquire.resource);
+        if let Some(repeated) = self.repeated(rix, &acquire)? {
+            return self.join(now, repeated, acquire.patience, out);
+        }
+        self.refuse_past_limits(&acquire.resource)?;
+
+        let free_slot = match rix {
+            None => Some(0),
+            Some(rix) => {
+                let resource = &self.state.resources[rix];
+                let free = resource.slots.lowest_free(resource.capacity);
+                assert!(free.is_none() || resource.waiting == 0, "nobody waits for what is free");
+                free
+            }
+        };
+        let ttl_us = acquire.ttl_us;
+        if let Some(slot) = free_slot {
+            let cix = self.enqueue(now, acquire, Time::NEVER, out);
+            self.grant(now, cix, slot, ttl_us, None, out);
+            return Ok(self.reply_to_claimant(now, cix));
+        }
+        let wait_until = match acquire.patience {
+            Patience::For { wait_us: 0 } => return Err(self.none_free(rix)),
+            Patience::For { wait_us } => now.at.plus(wait_us),
+            Patience::Standing => Time::NEVER,
+        };
+        self.refuse_past_waiting_limit()?;
+        let cix = self.enqueue(now, acquire, wait_until, out);
+        self.tell(cix, What::Queued, out);
+        Ok(Reply::Waiting(self.state.claims[cix].id))
+    }
+
+    /// The claim that an earlier request with the same idempotency key made.
+    fn repeated(&self, rix: Option<Rix>, acquire: &Acquire) -> Result<Option<Cix>, Refusal> {
+        let (Some(rix), Some(key)) = (rix, &acquire.key) else { return Ok(None) };
+        let Some(cix) = self.state.named(rix, &key.name) else { return Ok(None) };
+        let claim = &self.state.claims[cix];
+        if claim.key().is_none_or(|earlier| earlier.fingerprint != key.fingerprint) {
+            return Err(Refusal::KeyReused);
+        }
+        match claim.status {
+            Status::Ended(_) => Err(Refusal::KeySpent),
+            Status::Waiting | Status::Active | Status::Grace | Status::Lapsed => Ok(Some(cix)),
+        }
+    }
+
+    /// A repeated request is answered with the claim of the first.
+    fn join(&mut self, now: Moment, cix: Cix, patience: Patience, out: &mut Outbox) -> Answer {
+        let id = self.state.claims[cix].id;
+        self.expire_if_due(now, cix, out);
+        let Some(cix) = self.state.claim(id) else { return Err(Refusal::KeySpent) };
+        let claim = &self.state.claims[cix];
+        let wait_until = match patience {
+            Patience::For { wait_us } => now.at.plus(wait_us),
+            Patience::Standing => Time::NEVER,
+        };
+        let waits_longer = claim.status == Status::Waiting && wait_until > claim.deadline;
+        if !claim.seen || waits_longer {
+            self.commit(now, Change::Joined { claim: id, wait_until }, out);
+        }
+        match self.state.claims[cix].status {
+            Status::Waiting => Ok(Reply::Waiting(id)),
+            Status::Active | Status::Grace | Status::Lapsed => Ok(self.reply_to_claimant(now, cix)),
+            Status::Ended(_) => Err(Refusal::KeySpent),
+        }
+    }
+
+    pub(crate) fn reply_to_claimant(&self, now: Moment, cix: Cix) -> Reply {
+        match self.state.kind(self.state.claims[cix].resource) {
+            Kind::Pool => Reply::Lease(self.state.view_lease(now, cix)),
+            Kind::Claim => Reply::Claim(Box::new(self.state.view_claim(now, cix))),
+            Kind::Lock => unreachable!("locks answer for themselves"),
+        }
+    }
+
+    fn none_free(&self, rix: Option<Rix>) -> Refusal {
+        Refusal::NoneFree { waiting: rix.map_or(0, |rix| self.state.resources[rix].waiting) }
+    }
+
+    pub(crate) fn refuse_past_limits(&self, resource: &ResourceKey) -> Result<(), Refusal> {
+        let live = self.state.claims.len() - self.state.retained.len();
+        if live >= self.limits.claims_max {
+            return Err(Refusal::TooManyClaims { limit: self.limits.claims_max });
+        }
+        self.refuse_past_resource_limit(resource)
+    }
+
+    pub(crate) fn refuse_past_resource_limit(&self, resource: &ResourceKey) -> Result<(), Refusal> {
+        if self.state.resources.len() >= self.limits.resources_max && self.state.resource(resource).is_none() {
+            return Err(Refusal::TooManyResources { limit: self.limits.resources_max });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn refuse_past_waiting_limit(&self) -> Result<(), Refusal> {
+        if self.state.waiting >= self.limits.waiting_max {
+            return Err(Refusal::TooManyWaiting { limit: self.limits.waiting_max });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn renew(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        claim: ClaimId,
+        ttl_us: u64,
+        out: &mut Outbox,
+    ) -> Answer {
+        let cix = self.held_lease(now, resource, claim, out)?;
+        self.extend(now, cix, ttl_us, out);
+        Ok(Reply::Lease(self.state.view_lease(now, cix)))
+    }
+
+    pub(crate) fn give_back(&mut self, now: Moment, resource: &ResourceKey, claim: ClaimId, out: &mut Outbox) -> Reply {
+        match self.held_lease(now, resource, claim, out) {
+            Ok(cix) => {
+                self.end(now, cix, Ending::Released, out);
+                Reply::Returned(true)
+            }
+            Err(_) => Reply::Returned(false),
+        }
+    }
+
+    /// The caller of a waiting claim left. If it was granted first, the driver hands it back instead.
+    pub(crate) fn withdraw(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
+        if let Some(cix) = self.state.claim(claim)
+            && self.state.claims[cix].status == Status::Waiting
+        {
+            self.end(now, cix, Ending::Withdrawn, out);
+        }
+        Reply::Done
+    }
+
+    /// Nobody could be told of this claim, and nobody else has heard of it: it ends as if it had never been.
+    pub(crate) fn hand_back(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
+        if let Some(cix) = self.state.claim(claim) {
+            let claim = &self.state.claims[cix];
+            if claim.is_live() && !claim.seen {
+                self.end(now, cix, Ending::HandedBack, out);
+            }
+        }
+        Reply::Done
+    }
+}

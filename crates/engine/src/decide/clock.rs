@@ -1,0 +1,88 @@
+//! What time alone does: leases run out, waiters give up, grace ends, ended claims are forgotten. Driven by the next
+//! deadline; nothing sweeps.
+
+use crate::change::{Change, Ending};
+use crate::effect::What;
+use crate::fact::Status;
+use crate::ids::Kind;
+use crate::limits::EXPIRIES_PER_STEP;
+use crate::state::Cix;
+use crate::time::{Moment, Time};
+use crate::{Engine, Outbox};
+
+impl Engine {
+    /// Works off what is due, earliest first, at most `EXPIRIES_PER_STEP` claims. Stops early only when done.
+    pub(crate) fn expire_due(&mut self, now: Moment, out: &mut Outbox) {
+        for _ in 0..EXPIRIES_PER_STEP {
+            match self.state.deadlines.first() {
+                Some(&(looked_at, cix)) if looked_at <= now.at => {
+                    if self.state.claims[cix].due_at() <= now.at {
+                        self.expire(now, cix, out);
+                    } else {
+                        // It was renewed since it was put here.
+                        let due_at = self.state.claims[cix].due_at();
+                        self.state.set_index(cix, due_at);
+                    }
+                }
+                _ if self.is_retained_due(now) => self.forget_oldest(now, out),
+                _ => return,
+            }
+        }
+    }
+
+    /// The next time at which something may be due. May be early (a renewal does not move it), never late.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let claims = self.state.deadlines.first().map(|&(when, _)| when);
+        let retained = self.state.retained.first().map(|&(ended_at, _, _)| {
+            if self.state.retained.len() > self.limits.retained_max {
+                Time(0)
+            } else {
+                ended_at.plus(self.limits.retain_us)
+            }
+        });
+        [claims, retained].into_iter().flatten().min()
+    }
+
+    /// Before a claim is looked at: its own deadline has been heeded, however many are ahead of it in line.
+    pub(crate) fn expire_if_due(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
+        let id = self.state.claims[cix].id;
+        while let Some(cix) = self.state.claim(id) {
+            if self.state.claims[cix].due_at() > now.at {
+                return;
+            }
+            self.expire(now, cix, out);
+        }
+    }
+
+    fn expire(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
+        let claim = &self.state.claims[cix];
+        let (id, token, rix) = (claim.id, claim.token, claim.resource);
+        match (claim.status, self.state.kind(rix)) {
+            (Status::Waiting, _) => self.end(now, cix, Ending::TimedOut, out),
+            (Status::Active, Kind::Pool | Kind::Claim) => self.end(now, cix, Ending::Expired, out),
+            (Status::Active, Kind::Lock) => {
+                let held_us = now.at.since(claim.granted_at);
+                self.commit(now, Change::GraceBegan { claim: id }, out);
+                self.tell(cix, What::GraceBegan { token, held_us }, out);
+            }
+            (Status::Grace, _) => {
+                self.commit(now, Change::GraceOver { claim: id }, out);
+                self.tell(cix, What::GraceOver { token }, out);
+                self.settle(now, rix, out);
+            }
+            (Status::Lapsed | Status::Ended(_), _) => unreachable!("nothing is due for {:?}", claim.status),
+        }
+    }
+
+    fn is_retained_due(&self, now: Moment) -> bool {
+        self.state.retained.first().is_some_and(|&(ended_at, _, _)| {
+            self.state.retained.len() > self.limits.retained_max || ended_at.plus(self.limits.retain_us) <= now.at
+        })
+    }
+
+    fn forget_oldest(&mut self, now: Moment, out: &mut Outbox) {
+        let &(_, _, cix) = self.state.retained.first().expect("the caller saw one");
+        let claim = self.state.claims[cix].id;
+        self.commit(now, Change::Forgotten { claim }, out);
+    }
+}

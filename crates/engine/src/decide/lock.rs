@@ -1,0 +1,113 @@
+//! The sticky lock. It stays with its last holder: held, then in grace, then lapsed but still renewable until another
+//! client takes it.
+//!
+//! ```text
+//!           granted          deadline            deadline + grace
+//!              │   held          │      grace         │   lapsed …
+//!   others:    │   refused       │      refused       │   may take it
+//!   holder:    │   renews        │      renews        │   renews
+//! ```
+
+use std::sync::Arc;
+
+use crate::change::{Change, Ending};
+use crate::command::{Acquire, Patience};
+use crate::effect::What;
+use crate::fact::Status;
+use crate::ids::ResourceKey;
+use crate::reply::{Answer, LockNews, Refusal, Reply};
+use crate::state::{Cix, Rix};
+use crate::time::Moment;
+use crate::{Engine, Outbox};
+
+impl Engine {
+    pub(crate) fn lock(&mut self, now: Moment, acquire: Acquire, out: &mut Outbox) -> Answer {
+        let key = acquire.resource.clone();
+        let client = Arc::clone(acquire.client.as_ref().expect("a lock is asked for by a client"));
+        let rix = self.state.resource(&key);
+        let holder = rix.and_then(|rix| self.touched_holder(now, rix, out));
+
+        if let Some(holder) = holder
+            && self.state.claims[holder].client() == Some(&client)
+        {
+            self.extend(now, holder, acquire.ttl_us, out);
+            return Ok(Reply::Lock(self.state.view_lock(now, &key), LockNews::Renewed));
+        }
+        // Expiry may have granted or dropped, so what is known of the resource is asked for again.
+        let rix = self.state.resource(&key);
+        let is_open = match holder {
+            None => true,
+            Some(holder) => self.state.claims[holder].status == Status::Lapsed,
+        };
+        if is_open {
+            assert!(rix.is_none_or(|rix| self.state.resources[rix].waiting == 0), "nobody waits for what is free");
+            self.refuse_past_limits(&key)?;
+            let from = holder.and_then(|holder| self.supersede(now, holder, out));
+            let ttl_us = acquire.ttl_us;
+            let cix = self.enqueue(now, acquire, crate::Time::NEVER, out);
+            self.grant(now, cix, 0, ttl_us, from.clone(), out);
+            return Ok(Reply::Lock(self.state.view_lock(now, &key), LockNews::Acquired { from }));
+        }
+        match acquire.patience {
+            Patience::For { wait_us: 0 } | Patience::Standing => Err(self.locked(now, &key)),
+            Patience::For { wait_us } => self.queue_for_lock(now, rix, acquire, &client, wait_us, out),
+        }
+    }
+
+    fn queue_for_lock(
+        &mut self,
+        now: Moment,
+        rix: Option<Rix>,
+        acquire: Acquire,
+        client: &Arc<str>,
+        wait_us: u64,
+        out: &mut Outbox,
+    ) -> Answer {
+        let wait_until = now.at.plus(wait_us);
+        // A client stands in the queue once: a second call joins the first and has the last word on the ttl.
+        if let Some(cix) = rix.and_then(|rix| self.state.named(rix, client)) {
+            let claim = &self.state.claims[cix];
+            let (id, ttl_us) = (claim.id, claim.ttl_us);
+            self.commit(now, Change::Joined { claim: id, wait_until }, out);
+            if ttl_us != acquire.ttl_us {
+                self.commit(now, Change::Retimed { claim: id, ttl_us: acquire.ttl_us }, out);
+            }
+            return Ok(Reply::Waiting(id));
+        }
+        self.refuse_past_limits(&acquire.resource)?;
+        self.refuse_past_waiting_limit()?;
+        let cix = self.enqueue(now, acquire, wait_until, out);
+        self.tell(cix, What::Queued, out);
+        Ok(Reply::Waiting(self.state.claims[cix].id))
+    }
+
+    pub(crate) fn unlock(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        client: &Arc<str>,
+        out: &mut Outbox,
+    ) -> Answer {
+        let holder = self.state.resource(resource).and_then(|rix| self.touched_holder(now, rix, out));
+        match holder {
+            Some(holder) if self.state.claims[holder].client() == Some(client) => {
+                self.end(now, holder, Ending::Released, out);
+                Ok(Reply::Unlocked)
+            }
+            _ => Err(Refusal::NotTheHolder),
+        }
+    }
+
+    /// Who holds the lock, or held it last, after whatever is due happened.
+    fn touched_holder(&mut self, now: Moment, rix: Rix, out: &mut Outbox) -> Option<Cix> {
+        let holder = self.state.lock_holder(rix)?;
+        self.expire_if_due(now, holder, out);
+        self.state.lock_holder(rix)
+    }
+
+    pub(crate) fn locked(&self, now: Moment, resource: &ResourceKey) -> Refusal {
+        let lock = self.state.view_lock(now, resource);
+        let in_grace = lock.holder.as_ref().is_some_and(|holder| holder.deadline <= now.at);
+        Refusal::Locked { lock, in_grace }
+    }
+}

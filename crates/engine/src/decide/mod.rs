@@ -1,0 +1,213 @@
+//! Deciding: a command and the state in, changes, effects and an answer out. Every decision goes through `commit`,
+//! which applies the change at once, so that what follows in the same step sees it.
+
+mod acquire;
+mod clock;
+mod lock;
+mod resource;
+mod update;
+
+use std::sync::Arc;
+
+use crate::change::{Change, Claimed, Ending, Lease};
+use crate::command::{Acquire, Command};
+use crate::effect::{Effect, What};
+use crate::fact::Status;
+use crate::ids::{ClaimId, Kind, ResourceKey, Token};
+use crate::limits::TOKEN_MAX;
+use crate::reply::{Answer, LockNews, Refusal, Reply};
+use crate::state::{Cix, Rix};
+use crate::time::{Moment, Time};
+use crate::{Engine, Outbox};
+
+impl Engine {
+    pub(crate) fn decide(&mut self, now: Moment, command: Command, out: &mut Outbox) -> Answer {
+        match command {
+            Command::Configure { resource, capacity } => self.configure(now, &resource, capacity, out),
+            Command::Unconfigure { resource } => Ok(self.unconfigure(now, resource, out)),
+            Command::Acquire(acquire) => match acquire.resource.kind() {
+                Kind::Pool | Kind::Claim => self.acquire(now, *acquire, out),
+                Kind::Lock => self.lock(now, *acquire, out),
+            },
+            Command::Renew { resource, claim, ttl_us } => self.renew(now, &resource, claim, ttl_us, out),
+            Command::Return { resource, claim } => Ok(self.give_back(now, &resource, claim, out)),
+            Command::Unlock { resource, client } => self.unlock(now, &resource, &client, out),
+            Command::Update { claim, update } => self.update(now, claim, update, out),
+            Command::Withdraw { claim } => Ok(self.withdraw(now, claim, out)),
+            Command::HandBack { claim } => Ok(self.hand_back(now, claim, out)),
+            Command::ViewResource { resource } => self.answer_resource(now, &resource),
+            Command::ViewLease { resource, claim } => {
+                let cix = self.held_lease(now, &resource, claim, out).map_err(|_| Refusal::NoSuchClaim)?;
+                Ok(Reply::Lease(self.state.view_lease(now, cix)))
+            }
+            Command::ViewClaim { claim } => {
+                let cix = self.touched_claim(now, claim, out)?;
+                Ok(Reply::Claim(Box::new(self.state.view_claim(now, cix))))
+            }
+            Command::ListClaims(query) => Ok(Reply::Claims(self.state.view_claims(now, &query))),
+            Command::ListResources { after, limit } => {
+                Ok(Reply::Resources(self.state.view_resources(after.as_ref(), limit)))
+            }
+        }
+    }
+
+    /// A change happens: applied and written down, in that order and nowhere else.
+    pub(crate) fn commit(&mut self, now: Moment, change: Change, out: &mut Outbox) {
+        self.state.apply(now, &change);
+        out.changes.push(change);
+    }
+
+    /// Puts a new claim at the end of the queue.
+    pub(crate) fn enqueue(&mut self, now: Moment, acquire: Acquire, wait_until: Time, out: &mut Outbox) -> Cix {
+        let id = acquire.id;
+        let claimed = Claimed {
+            claim: id,
+            resource: acquire.resource,
+            ttl_us: acquire.ttl_us,
+            wait_until,
+            client: acquire.client,
+            key: acquire.key,
+            metadata: acquire.metadata,
+        };
+        self.commit(now, Change::Claimed(Box::new(claimed)), out);
+        self.state.expect_claim(id)
+    }
+
+    /// Gives a slot to a waiting claim.
+    pub(crate) fn grant(
+        &mut self,
+        now: Moment,
+        cix: Cix,
+        slot: u32,
+        ttl_us: u64,
+        from: Option<Arc<str>>,
+        out: &mut Outbox,
+    ) {
+        let claim = &self.state.claims[cix];
+        let (id, waited_us) = (claim.id, now.at.since(claim.created_at));
+        let token = Token(self.state.counters.last_token.0 + 1);
+        assert!(token.0 <= TOKEN_MAX, "tokens stay below 2^53");
+        let lease = self.lease_from(now, self.state.kind(claim.resource), ttl_us);
+        self.commit(now, Change::Granted { claim: id, slot, token, lease }, out);
+        self.tell(cix, What::Granted { slot, token, waited_us, from }, out);
+    }
+
+    /// A lease that starts now. Only locks have a grace.
+    pub(crate) fn lease_from(&self, now: Moment, kind: Kind, ttl_us: u64) -> Lease {
+        let grace_us = if kind == Kind::Lock { self.limits.grace_us } else { 0 };
+        Lease { deadline: now.at.plus(ttl_us), grace_us }
+    }
+
+    pub(crate) fn extend(&mut self, now: Moment, cix: Cix, ttl_us: u64, out: &mut Outbox) {
+        let claim = &self.state.claims[cix];
+        let (id, token, held_us) = (claim.id, claim.token, now.at.since(claim.granted_at));
+        let lease = self.lease_from(now, self.state.kind(claim.resource), ttl_us);
+        self.commit(now, Change::Renewed { claim: id, lease }, out);
+        self.tell(cix, What::Renewed { token, held_us }, out);
+    }
+
+    /// Ends a claim and lets the next in line have what it held.
+    pub(crate) fn end(&mut self, now: Moment, cix: Cix, how: Ending, out: &mut Outbox) {
+        let rix = self.state.claims[cix].resource;
+        self.end_only(now, cix, how, out);
+        self.settle(now, rix, out);
+    }
+
+    pub(crate) fn end_only(&mut self, now: Moment, cix: Cix, how: Ending, out: &mut Outbox) {
+        let claim = &self.state.claims[cix];
+        let held_us = claim.is_granted().then(|| now.at.since(claim.granted_at));
+        let late_us = if how == Ending::Expired { now.at.since(claim.deadline) } else { 0 };
+        self.tell(cix, What::Ended { how, held_us, late_us }, out);
+        let id = self.state.claims[cix].id;
+        self.commit(now, Change::Ended { claim: id, how }, out);
+    }
+
+    /// Grants while there is both a free slot and a waiter. Afterwards nobody waits for what is free (L1).
+    pub(crate) fn settle(&mut self, now: Moment, rix: Rix, out: &mut Outbox) {
+        // The resource may have been dropped with its last claim; its index is then nobody's or another's, and
+        // another's is settled already.
+        while let Some(resource) = self.state.resources.get(rix) {
+            let Some(head) = resource.queue_head.some() else { return };
+            let lapsed = self.lapsed_holder(rix);
+            let slot = match lapsed {
+                Some(_) => Some(0),
+                None => resource.slots.lowest_free(resource.capacity),
+            };
+            let Some(slot) = slot else { return };
+            let from = lapsed.and_then(|holder| self.supersede(now, holder, out));
+            let ttl_us = self.state.claims[head].ttl_us;
+            self.grant(now, head, slot, ttl_us, from, out);
+        }
+    }
+
+    /// The last holder of a lock that anybody may take.
+    pub(crate) fn lapsed_holder(&self, rix: Rix) -> Option<Cix> {
+        let holder = self.state.lock_holder(rix)?;
+        (self.state.claims[holder].status == Status::Lapsed).then_some(holder)
+    }
+
+    /// A lapsed lock goes to another client; the name of the one who let it lapse.
+    pub(crate) fn supersede(&mut self, now: Moment, holder: Cix, out: &mut Outbox) -> Option<Arc<str>> {
+        let client = self.state.claims[holder].client().cloned();
+        self.end_only(now, holder, Ending::Superseded, out);
+        client
+    }
+
+    /// A pool's claim that is held right now, after whatever is due happened to it.
+    pub(crate) fn held_lease(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        claim: ClaimId,
+        out: &mut Outbox,
+    ) -> Result<Cix, Refusal> {
+        let rix = self.known(resource)?;
+        let cix = self.state.claim(claim).ok_or(Refusal::NotHeld)?;
+        if self.state.claims[cix].resource != rix {
+            return Err(Refusal::NotHeld);
+        }
+        self.expire_if_due(now, cix, out);
+        match self.state.claim(claim) {
+            Some(cix) if self.state.claims[cix].status == Status::Active => Ok(cix),
+            _ => Err(Refusal::NotHeld),
+        }
+    }
+
+    /// A claim of the claims dialect, after whatever is due happened to it.
+    pub(crate) fn touched_claim(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Result<Cix, Refusal> {
+        let cix = self.state.claim(claim).ok_or(Refusal::NoSuchClaim)?;
+        if self.state.kind(self.state.claims[cix].resource) != Kind::Claim {
+            return Err(Refusal::NoSuchClaim);
+        }
+        self.expire_if_due(now, cix, out);
+        self.state.claim(claim).ok_or(Refusal::NoSuchClaim)
+    }
+
+    /// A resource that exists for callers.
+    pub(crate) fn known(&self, resource: &ResourceKey) -> Result<Rix, Refusal> {
+        let rix = self.state.resource(resource).ok_or(Refusal::NoSuchResource)?;
+        let is_known = match resource.kind() {
+            Kind::Pool => self.state.resources[rix].configured,
+            Kind::Claim => self.state.is_shown(rix),
+            Kind::Lock => true,
+        };
+        is_known.then_some(rix).ok_or(Refusal::NoSuchResource)
+    }
+
+    fn answer_resource(&self, now: Moment, resource: &ResourceKey) -> Answer {
+        match resource.kind() {
+            Kind::Lock => Ok(Reply::Lock(self.state.view_lock(now, resource), LockNews::Seen)),
+            Kind::Pool | Kind::Claim => Ok(Reply::Resource(self.state.view_resource(self.known(resource)?))),
+        }
+    }
+
+    pub(crate) fn tell(&self, cix: Cix, what: What, out: &mut Outbox) {
+        let claim = &self.state.claims[cix];
+        out.effects.push(Effect {
+            resource: self.state.resources[claim.resource].key.clone(),
+            claim: Some(claim.id),
+            client: claim.client().cloned(),
+            what,
+        });
+    }
+}

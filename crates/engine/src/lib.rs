@@ -1,0 +1,208 @@
+//! The deterministic state machine of Leasehold: who holds what, who waits, and until when.
+//!
+//! # The contract
+//!
+//! The engine does no IO and has no clock, no thread, no randomness and no hashing that differs between runs. Time and
+//! fresh ids come in with each command; changes, effects and answers come out.
+//!
+//! * [`Engine::handle`] decides. It pushes the [`Change`]s it made onto the [`Outbox`], in order, having applied each of
+//!   them already, then the [`Effect`]s that are to be told once those changes are durable, and returns the [`Answer`].
+//! * [`Engine::apply`] is the only thing that mutates state. Replaying every change ever pushed, in order and each with
+//!   its [`Moment`], gives an equal engine ([`Engine::facts`]): that is how recovery and standbys work.
+//! * [`Engine::next_deadline`] says when to call again though nobody asks; [`Engine::handle_time`] does what is due.
+//! * `now` never goes backwards from one call to the next.
+//! * Nothing the engine says may leave the process before the changes it had pushed by then are durable: not an answer,
+//!   not a refusal, not a view. Keeping to that is the driver's part (the gate).
+//!
+//! The driver loop, which `leasehold-journal`'s `Partition` has in full:
+//!
+//! ```
+//! use leasehold_engine::{Command, Engine, Limits, Moment, Outbox, ResourceKey, Time, Wall};
+//!
+//! let mut engine = Engine::new(Limits::default());
+//! let mut out = Outbox::default();
+//! let mut now = Moment { at: Time(0), wall: Wall(1_700_000_000_000_000) };
+//!
+//! // Something is asked:
+//! let command = Command::Configure { resource: ResourceKey::Pool(1), capacity: 4 };
+//! let answer = engine.handle(now, command, &mut out);
+//! // 1. append out.changes to the journal, each with `now`
+//! // 2. once that is durable: send `answer`, tell out.effects
+//! assert_eq!(out.changes.len(), 1);
+//! assert!(answer.is_ok());
+//! out.clear();
+//!
+//! // Nothing is asked until the next deadline:
+//! while let Some(due_at) = engine.next_deadline() {
+//!     now.at = due_at; // wait for it
+//!     engine.handle_time(now, &mut out);
+//!     // 1. and 2. as above
+//! }
+//! ```
+//!
+//! # Invariants
+//!
+//! After every step ([`Engine::check`] asserts them):
+//! at most `capacity` holders of a resource, unless the capacity was lowered, and then no grants; every holder in a slot
+//! of its own; tokens strictly increase; no free slot while somebody waits; queues in order of creation.
+
+mod apply;
+mod change;
+mod check;
+mod command;
+mod decide;
+mod effect;
+mod fact;
+mod ids;
+pub mod limits;
+mod reply;
+mod snapshot;
+mod state;
+mod time;
+mod view;
+
+pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease};
+pub use command::{Acquire, ClaimFilter, ClaimQuery, Command, Patience, StatusFilter, Update, Wish};
+pub use effect::{Effect, What};
+pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
+pub use ids::{ClaimId, Kind, ResourceKey, Token};
+pub use limits::Limits;
+pub use reply::{
+    Answer, ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockNews, LockView, QUEUE_SHOWN,
+    Refusal, Reply, ResourceView,
+};
+pub use time::{Moment, Time, Wall};
+
+use state::State;
+
+/// The state machine of one partition.
+#[derive(Debug)]
+pub struct Engine {
+    limits: Limits,
+    state: State,
+    /// The latest `now` that came in, to hold the caller to its promise.
+    latest: Time,
+}
+
+/// Where `handle` puts what it decided. Reused from call to call.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// To be made durable, in this order.
+    pub changes: Vec<Change>,
+    /// To be told once the changes are durable, in this order.
+    pub effects: Vec<Effect>,
+}
+
+impl Outbox {
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.effects.clear();
+    }
+}
+
+impl Engine {
+    pub fn new(limits: Limits) -> Self {
+        Engine { limits, state: State::default(), latest: Time(0) }
+    }
+
+    /// Decides what a command does, does it, and says so. What is due by now happens first.
+    pub fn handle(&mut self, now: Moment, command: Command, out: &mut Outbox) -> Answer {
+        self.handle_time(now, out);
+        self.decide(now, command, out)
+    }
+
+    /// Does what is due, a bounded number of steps at a time; call again while `next_deadline` is not after `now`.
+    pub fn handle_time(&mut self, now: Moment, out: &mut Outbox) {
+        assert!(now.at >= self.latest, "time goes forward");
+        self.latest = now.at;
+        self.expire_due(now, out);
+    }
+
+    /// Applies a change from the journal.
+    pub fn apply(&mut self, now: Moment, change: &Change) {
+        self.latest = self.latest.max(now.at);
+        self.state.apply(now, change);
+    }
+
+    /// What a caller parked on this claim is to be told now that its status changed; for callers of every kind.
+    pub fn view_for_waiter(&self, now: Moment, claim: ClaimId) -> Option<Reply> {
+        let cix = self.state.claim(claim)?;
+        let rix = self.state.claims[cix].resource;
+        let key = &self.state.resources[rix].key;
+        Some(match key.kind() {
+            Kind::Pool => Reply::Lease(self.state.view_lease(now, cix)),
+            Kind::Claim => Reply::Claim(Box::new(self.state.view_claim(now, cix))),
+            Kind::Lock => Reply::Lock(self.state.view_lock(now, key), LockNews::Seen),
+        })
+    }
+
+    /// Whether this claim's caller waits with an open connection, and so cannot outlive the process.
+    pub fn is_waiting(&self, claim: ClaimId) -> bool {
+        self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].status == Status::Waiting)
+    }
+
+    /// The refusal for a caller whose wait for this resource ran out.
+    pub fn refusal_for_waiter(&self, now: Moment, resource: &ResourceKey) -> Refusal {
+        match (resource.kind(), self.state.resource(resource)) {
+            (Kind::Lock, _) => self.locked(now, resource),
+            (_, Some(rix)) => Refusal::NoneFree { waiting: self.state.resources[rix].waiting },
+            (_, None) => Refusal::NoneFree { waiting: 0 },
+        }
+    }
+
+    /// Claims that wait with their caller's connection. After a restart nobody is left to tell: they are withdrawn.
+    pub fn waiting_with_connection(&self) -> Vec<ClaimId> {
+        let waiting = self.state.claims.iter().map(|(_, claim)| claim);
+        waiting
+            .filter(|claim| claim.status == Status::Waiting && claim.deadline != Time::NEVER)
+            .map(|claim| claim.id)
+            .collect()
+    }
+
+    /// Starts a snapshot of the state as it is now. [`Engine::step_snapshot`] gives its facts out bit by bit.
+    pub fn begin_snapshot(&mut self) {
+        self.state.begin_snapshot();
+    }
+
+    /// More facts of the snapshot under way, about `budget` of them. `false` when these were the last.
+    pub fn step_snapshot(&mut self, budget: usize, facts: &mut Vec<Fact>) -> bool {
+        self.state.step_snapshot(budget, facts)
+    }
+
+    /// Takes in one fact of a checkpoint, in any order; then [`Engine::finish_restore`].
+    pub fn restore(&mut self, fact: Fact) {
+        self.state.restore(fact);
+    }
+
+    /// The last fact was taken in, and was true at `at`.
+    pub fn finish_restore(&mut self, at: Time) {
+        self.latest = at;
+        self.state.finish_restore();
+    }
+
+    /// Every fact of the state, sorted. Engines are equal exactly when these are; for tests and tools.
+    pub fn facts(&self) -> Vec<Fact> {
+        self.state.facts()
+    }
+
+    /// How much there is of everything that is counted in gauges.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            resources: self.state.resources.len(),
+            claims: self.state.claims.len() - self.state.retained.len(),
+            waiting: self.state.waiting,
+            retained: self.state.retained.len(),
+        }
+    }
+}
+
+/// Counts of what is alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub resources: usize,
+    /// Waiting or active.
+    pub claims: usize,
+    pub waiting: usize,
+    /// Ended, but still readable.
+    pub retained: usize,
+}

@@ -1,0 +1,41 @@
+//! Every bound of the engine, by name. The settings come from the operator; the constants are part of the design.
+
+/// Deadlines handled in one step. A hundred thousand leases on one deadline are worked off in steps of this size,
+/// with other commands in between.
+pub const EXPIRIES_PER_STEP: usize = 256;
+
+/// Tokens stay below 2^53 so that every JSON reader can hold them. Reaching it takes 2 800 years at 100 000 a second.
+pub const TOKEN_MAX: u64 = (1 << 53) - 1;
+
+/// The longest duration a caller may name, about 31 years. Keeps every sum of times far from overflow.
+pub const DURATION_MAX_US: u64 = 1_000_000_000 * 1_000_000;
+
+/// What an operator may set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// After a lock expired: how long only its last holder may come back.
+    pub grace_us: u64,
+    /// How long an ended claim can still be read, and an idempotency key is remembered after its lease ended.
+    pub retain_us: u64,
+    /// At most this many ended claims (and lapsed locks) are kept; the oldest go first.
+    pub retained_max: usize,
+    /// Live claims in all, waiting or active.
+    pub claims_max: usize,
+    /// Waiting claims in all.
+    pub waiting_max: usize,
+    /// Resources that were given a capacity, or that some claim refers to.
+    pub resources_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            grace_us: 5_000_000,
+            retain_us: 24 * 3600 * 1_000_000,
+            retained_max: 100_000,
+            claims_max: 5_000_000,
+            waiting_max: 100_000,
+            resources_max: 5_000_000,
+        }
+    }
+}

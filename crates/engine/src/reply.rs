@@ -1,0 +1,178 @@
+//! What the engine answers: a reply with views of state, or a refusal that says who, what and until when.
+//! No HTTP here: each dialect has one exhaustive match over `Refusal`.
+
+use std::sync::Arc;
+
+use crate::change::Ending;
+use crate::ids::{ClaimId, ResourceKey, Token};
+use crate::time::{Moment, Time, Wall};
+
+pub type Answer = Result<Reply, Refusal>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Resource(ResourceView),
+    /// Whether there was something to take away.
+    Unconfigured(bool),
+    /// A pool's lease: borrowed, renewed or looked at.
+    Lease(LeaseView),
+    /// Whether the lease was still held.
+    Returned(bool),
+    Lock(LockView, LockNews),
+    Unlocked,
+    Claim(Box<ClaimView>),
+    /// The claim ended as its caller wished.
+    ClaimEnded(Ending),
+    Claims(ClaimPage),
+    Resources(Vec<ResourceView>),
+    /// Not an answer yet: the claim stands in the queue and its caller is to be parked on it.
+    Waiting(ClaimId),
+    /// Nothing to say: the answer to commands that nobody listens to.
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceView {
+    pub resource: ResourceKey,
+    pub capacity: u32,
+    /// Whether somebody gave it this capacity, or it is the default.
+    pub configured: bool,
+    pub in_use: u32,
+    pub waiting: u32,
+    /// Who holds it, by slot. Filled for claimed resources only: a pool's leases are secrets.
+    pub holders: Vec<Holder>,
+    /// Who waits, in order. Filled as `holders` is, at most `QUEUE_SHOWN`.
+    pub queue: Vec<Holder>,
+}
+
+/// How much of a queue a view shows.
+pub const QUEUE_SHOWN: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub claim: ClaimId,
+    pub since: Wall,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseView {
+    pub claim: ClaimId,
+    pub slot: u32,
+    pub token: Token,
+    pub deadline: Time,
+    /// The moment this view was taken, to count the rest of the lease from.
+    pub now: Moment,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockView {
+    pub job: Arc<str>,
+    /// The last holder, while it is remembered.
+    pub holder: Option<LockHolder>,
+    pub now: Moment,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockHolder {
+    pub client: Arc<str>,
+    pub claim: ClaimId,
+    pub token: Token,
+    pub deadline: Time,
+    pub grace_until: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockNews {
+    /// Only looked at.
+    Seen,
+    Acquired {
+        /// The client that let it lapse, if one did.
+        from: Option<Arc<str>>,
+    },
+    Renewed,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimView {
+    pub id: ClaimId,
+    pub resource: Arc<str>,
+    pub status: ClaimStatus,
+    pub timeout_us: u64,
+    pub metadata: Option<Arc<str>>,
+    pub history: History,
+    pub waiting_us: u64,
+    /// Once it was active.
+    pub active_us: Option<u64>,
+    /// While it is active: what is left.
+    pub ttl_us: Option<u64>,
+    /// Of its last grant.
+    pub token: Option<Token>,
+    /// While it waits: 1 is next.
+    pub queue_position: Option<u32>,
+    /// While it waits: whom it waits for.
+    pub holders: Vec<Holder>,
+    /// Its place in the order of creation, to page on from.
+    pub order: u64,
+}
+
+/// When a claim entered each status, by the wall clock. A claim passes through at most three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct History {
+    pub created: Wall,
+    pub waited: bool,
+    pub active: Option<Wall>,
+    pub ended: Option<(Ending, Wall)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimStatus {
+    Waiting,
+    Active,
+    Ended(Ending),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimPage {
+    pub claims: Vec<ClaimView>,
+    /// Where to go on; `None` when all were seen.
+    pub next: Option<u64>,
+}
+
+/// Why not. An ordinary answer, not an error.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    NoSuchResource,
+    NoSuchClaim,
+    /// No slot free, and the caller would not wait, or waited long enough.
+    NoneFree {
+        waiting: u32,
+    },
+    /// The lease is not, or no longer, held.
+    NotHeld,
+    /// The lock is held, or in grace, by another client.
+    Locked {
+        lock: LockView,
+        in_grace: bool,
+    },
+    /// Only the last holder gives a lock back.
+    NotTheHolder,
+    /// The claim has ended, so nothing about it changes any more.
+    Ended(Ending),
+    /// The claim waits, so it has no ttl and nothing to release.
+    StillWaiting,
+    /// The claim waits and it is not its turn.
+    Contended,
+    /// This idempotency key came with another request before.
+    KeyReused,
+    /// The lease this idempotency key stands for has ended.
+    KeySpent,
+    TooManyWaiting {
+        limit: usize,
+    },
+    TooManyClaims {
+        limit: usize,
+    },
+    TooManyResources {
+        limit: usize,
+    },
+}

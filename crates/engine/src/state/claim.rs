@@ -1,0 +1,100 @@
+//! One claim. A million of these are live at once, so what only some kinds have is boxed in `Extra`.
+
+use std::sync::Arc;
+
+use super::{Cix, Rix};
+use crate::change::{IdempotencyKey, Lease};
+use crate::fact::Status;
+use crate::ids::{ClaimId, Token};
+use crate::time::{Moment, Time, Wall};
+
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) id: ClaimId,
+    pub(crate) resource: Rix,
+    pub(crate) status: Status,
+    /// A second caller knows of it: it is not handed back when the first one leaves.
+    pub(crate) seen: bool,
+    pub(crate) slot: u32,
+    /// The place in the order of creation; queues are in this order.
+    pub(crate) order: u64,
+    /// Zero until it is granted.
+    pub(crate) token: Token,
+    /// While waiting, when its caller gives up; afterwards, when its lease ends.
+    pub(crate) deadline: Time,
+    /// Where it stands in `State::deadlines`; `NEVER` when it does not.
+    pub(crate) indexed_at: Time,
+    pub(crate) created_at: Time,
+    /// Meaningful once it has a token.
+    pub(crate) granted_at: Time,
+    /// The ttl its next grant starts with.
+    pub(crate) ttl_us: u64,
+    /// Neighbours in the queue, while waiting.
+    pub(crate) queue_next: Cix,
+    pub(crate) queue_prev: Cix,
+    /// The snapshot that has it already.
+    pub(crate) saved_in: u32,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What only some claims have.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) client: Option<Arc<str>>,
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) metadata: Option<Arc<str>>,
+    pub(crate) grace_us: u64,
+    /// For claims that are shown to people with their history.
+    pub(crate) created_wall: Wall,
+    pub(crate) granted_wall: Wall,
+    pub(crate) ended: Option<Moment>,
+}
+
+impl Claim {
+    pub(crate) fn is_granted(&self) -> bool {
+        self.token.0 != 0
+    }
+
+    /// Waiting or holding: counts against the limit of live claims.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.status, Status::Waiting | Status::Active | Status::Grace)
+    }
+
+    pub(crate) fn grace_us(&self) -> u64 {
+        self.extra.as_ref().map_or(0, |extra| extra.grace_us)
+    }
+
+    pub(crate) fn lease(&self) -> Lease {
+        Lease { deadline: self.deadline, grace_us: self.grace_us() }
+    }
+
+    /// When the clock alone changes its status; `NEVER` if it does not.
+    pub(crate) fn due_at(&self) -> Time {
+        match self.status {
+            Status::Waiting | Status::Active => self.deadline,
+            Status::Grace => self.deadline.plus(self.grace_us()),
+            Status::Lapsed | Status::Ended(_) => Time::NEVER,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Option<&Arc<str>> {
+        self.extra.as_ref()?.client.as_ref()
+    }
+
+    pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
+        self.extra.as_ref()?.key.as_ref()
+    }
+
+    pub(crate) fn ended(&self) -> Option<Moment> {
+        self.extra.as_ref()?.ended
+    }
+
+    /// The name a repeated request finds it by.
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.client().or_else(|| self.key().map(|key| &key.name))
+    }
+
+    pub(crate) fn extra_mut(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+}

@@ -1,0 +1,135 @@
+//! Making, finding and dropping entities, keeping the indexes right. Called by `apply` and `restore` only.
+
+use std::sync::Arc;
+
+use super::{Cix, Claim, Resource, Rix, Slots, State};
+use crate::ids::{ClaimId, Kind, ResourceKey, Token};
+use crate::time::Time;
+
+impl State {
+    pub(crate) fn resource(&self, key: &ResourceKey) -> Option<Rix> {
+        self.by_key.get(key).copied()
+    }
+
+    pub(crate) fn claim(&self, id: ClaimId) -> Option<Cix> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn named(&self, rix: Rix, name: &Arc<str>) -> Option<Cix> {
+        self.by_name.get(&(rix, Arc::clone(name))).copied()
+    }
+
+    pub(crate) fn kind(&self, rix: Rix) -> Kind {
+        self.resources[rix].key.kind()
+    }
+
+    /// The claim in slot 0: for a lock, its holder or last holder.
+    pub(crate) fn lock_holder(&self, rix: Rix) -> Option<Cix> {
+        self.resources[rix].slots.holder(0)
+    }
+
+    pub(crate) fn ensure_resource(&mut self, key: &ResourceKey) -> Rix {
+        if let Some(rix) = self.resource(key) {
+            return rix;
+        }
+        let rix = self.resources.insert(Resource {
+            key: key.clone(),
+            capacity: default_capacity(key.kind()),
+            configured: false,
+            slots: Slots::default(),
+            queue_head: Cix::NONE,
+            queue_tail: Cix::NONE,
+            waiting: 0,
+            claims: 0,
+            last_token: Token(0),
+            // Younger than a snapshot under way, so none of its business.
+            saved_in: self.snapshots_begun,
+        });
+        self.by_key.insert(key.clone(), rix);
+        rix
+    }
+
+    /// Drops a resource that nobody configured and nothing refers to.
+    pub(crate) fn drop_resource_if_unused(&mut self, rix: Rix) {
+        let resource = &self.resources[rix];
+        if resource.configured || resource.claims > 0 {
+            return;
+        }
+        assert!(resource.slots.used() == 0 && resource.waiting == 0, "an unreferenced resource holds nothing");
+        self.save_resource(rix);
+        let resource = self.resources.remove(rix);
+        self.by_key.remove(&resource.key);
+    }
+
+    /// Enters a claim into the tables; the caller puts it into its queue or slot.
+    pub(crate) fn insert_claim(&mut self, claim: Claim) -> Cix {
+        let (id, rix, order) = (claim.id, claim.resource, claim.order);
+        let name = claim.name().cloned();
+        let cix = self.claims.insert(claim);
+        let clash = self.by_id.insert(id, cix);
+        assert!(clash.is_none(), "claim ids are drawn once");
+        if let Some(name) = name {
+            self.by_name.insert((rix, name), cix);
+        }
+        if self.kind(rix) == Kind::Claim {
+            self.by_order.insert(order, cix);
+        }
+        self.resources[rix].claims += 1;
+        cix
+    }
+
+    /// Takes a claim out of every table. It has left its slot and its queue.
+    pub(crate) fn remove_claim(&mut self, cix: Cix) {
+        self.forget_name(cix);
+        self.set_index(cix, Time::NEVER);
+        let claim = self.claims.remove(cix);
+        self.by_id.remove(&claim.id);
+        self.by_order.remove(&claim.order);
+        let resource = &mut self.resources[claim.resource];
+        resource.claims -= 1;
+        self.drop_resource_if_unused(claim.resource);
+    }
+
+    /// A repeated request will not find this claim any more.
+    pub(crate) fn forget_name(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        if let Some(name) = claim.name() {
+            let entry = (claim.resource, Arc::clone(name));
+            // Another claim may have taken the name over since.
+            if self.by_name.get(&entry) == Some(&cix) {
+                self.by_name.remove(&entry);
+            }
+        }
+    }
+
+    /// Makes sure the claim is looked at no later than its status can change by the clock alone.
+    pub(crate) fn keep_due(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        let due_at = claim.due_at();
+        if due_at < claim.indexed_at || due_at == Time::NEVER {
+            self.set_index(cix, due_at);
+        }
+    }
+
+    pub(crate) fn set_index(&mut self, cix: Cix, when: Time) {
+        let claim = &mut self.claims[cix];
+        if claim.indexed_at == when {
+            return;
+        }
+        if claim.indexed_at != Time::NEVER {
+            self.deadlines.remove(&(claim.indexed_at, cix));
+        }
+        if when != Time::NEVER {
+            self.deadlines.insert((when, cix));
+        }
+        claim.indexed_at = when;
+    }
+}
+
+/// What a resource has before anybody configures it.
+pub(crate) fn default_capacity(kind: Kind) -> u32 {
+    match kind {
+        Kind::Pool => 0,
+        Kind::Claim | Kind::Lock => 1,
+    }
+}

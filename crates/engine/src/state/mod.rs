@@ -1,0 +1,105 @@
+//! The state: resources, claims, and the indexes that find them. Everything in here can be rebuilt from changes or
+//! from facts; the indexes can be rebuilt from the entities.
+//!
+//! ```text
+//! by_key:   ResourceKey ─▶ Rix ─▶ Resource { slots: slot ─▶ Cix, queue: head ⇄ … ⇄ tail (linked through claims) }
+//! by_id:    ClaimId     ─▶ Cix ─▶ Claim { resource: Rix, … }
+//! by_name:  (Rix, idempotency key or lock client) ─▶ Cix
+//! by_order: place in the order of creation ─▶ Cix      (claims dialect only: its lists are oldest first)
+//! deadlines: (when to look, Cix)                        retained: (ended at, order, Cix)
+//! ```
+
+mod claim;
+mod entities;
+mod queue;
+mod slab;
+mod slots;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+pub(crate) use claim::{Claim, Extra};
+pub(crate) use entities::default_capacity;
+pub(crate) use slab::{Ix, Slab};
+pub(crate) use slots::Slots;
+
+use crate::fact::Counters;
+use crate::ids::{ClaimId, ResourceKey, Token};
+use crate::snapshot::Snapshot;
+use crate::time::Time;
+
+/// The index of a claim.
+pub(crate) type Cix = Ix<Claim>;
+/// The index of a resource.
+pub(crate) type Rix = Ix<Resource>;
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) resources: Slab<Resource>,
+    pub(crate) by_key: BTreeMap<ResourceKey, Rix>,
+    pub(crate) claims: Slab<Claim>,
+    pub(crate) by_id: HashMap<ClaimId, Cix, BuildHasherDefault<IdHasher>>,
+    /// What makes a repeated request find its claim: the idempotency key, for locks the client's name.
+    pub(crate) by_name: BTreeMap<(Rix, Arc<str>), Cix>,
+    pub(crate) by_order: BTreeMap<u64, Cix>,
+    /// When to look at a claim next: never later than its deadline, and earlier after a renewal, which leaves the
+    /// entry where it is. Looking too early moves the entry; so a renewal costs no index work at all.
+    pub(crate) deadlines: BTreeSet<(Time, Cix)>,
+    /// Ended claims that can still be read, and lapsed locks, oldest first.
+    pub(crate) retained: BTreeSet<(Time, u64, Cix)>,
+    pub(crate) counters: Counters,
+    /// Claims in status waiting, of all resources.
+    pub(crate) waiting: usize,
+    /// A walk over the state that is under way.
+    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) snapshots_begun: u32,
+}
+
+/// A named thing with slots and a queue.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    pub(crate) key: ResourceKey,
+    pub(crate) capacity: u32,
+    /// Somebody gave it its capacity. An unconfigured pool does not exist for callers.
+    pub(crate) configured: bool,
+    pub(crate) slots: Slots,
+    pub(crate) queue_head: Cix,
+    pub(crate) queue_tail: Cix,
+    pub(crate) waiting: u32,
+    /// Claims that refer to it, ended ones included. It is dropped when this is zero and it is not configured.
+    pub(crate) claims: u32,
+    /// The last token granted on it while it has been known.
+    pub(crate) last_token: Token,
+    /// The snapshot that has it already.
+    pub(crate) saved_in: u32,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters { last_token: Token(0), last_order: 0 }
+    }
+}
+
+/// Claim ids are random when they are made here, so their own bits serve as the hash.
+///
+/// Safe against chosen keys: an id enters the map only with a claim, and claims get ids that the driver drew.
+#[derive(Debug, Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("ids hash as one u128")
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        // Folds both halves: UUID version and variant bits are constant in either.
+        #[expect(clippy::cast_possible_truncation, reason = "the halves are folded on purpose")]
+        let folded = (id as u64) ^ ((id >> 64) as u64).rotate_left(32);
+        self.0 = folded;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,185 @@
+//! Reading state. Views are taken at a moment, copy what they show, and change nothing.
+
+use std::ops::Bound;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::command::{ClaimFilter, ClaimQuery, StatusFilter};
+use crate::fact::Status;
+use crate::ids::{Kind, ResourceKey};
+use crate::reply::{
+    ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockView, QUEUE_SHOWN, ResourceView,
+};
+use crate::state::{Cix, Rix, State};
+use crate::time::{Moment, Wall};
+
+impl State {
+    pub(crate) fn view_resource(&self, rix: Rix) -> ResourceView {
+        let resource = &self.resources[rix];
+        let is_public = resource.key.kind() == Kind::Claim;
+        ResourceView {
+            resource: resource.key.clone(),
+            capacity: resource.capacity,
+            configured: resource.configured,
+            in_use: resource.slots.used(),
+            waiting: resource.waiting,
+            holders: if is_public { self.view_holders(rix) } else { Vec::new() },
+            queue: if is_public { self.view_queue(rix) } else { Vec::new() },
+        }
+    }
+
+    fn view_holders(&self, rix: Rix) -> Vec<Holder> {
+        let held = self.resources[rix].slots.iter();
+        held.map(|(_, cix)| self.view_holder(cix, |extra| extra.granted_wall)).collect()
+    }
+
+    fn view_queue(&self, rix: Rix) -> Vec<Holder> {
+        self.queue(rix).take(QUEUE_SHOWN).map(|cix| self.view_holder(cix, |extra| extra.created_wall)).collect()
+    }
+
+    fn view_holder(&self, cix: Cix, since: fn(&crate::state::Extra) -> Wall) -> Holder {
+        let claim = &self.claims[cix];
+        Holder { claim: claim.id, since: claim.extra.as_deref().map_or(Wall(0), since) }
+    }
+
+    pub(crate) fn view_lease(&self, now: Moment, cix: Cix) -> LeaseView {
+        let claim = &self.claims[cix];
+        LeaseView { claim: claim.id, slot: claim.slot, token: claim.token, deadline: claim.deadline, now }
+    }
+
+    /// The lock of this name, also when nobody ever took it.
+    pub(crate) fn view_lock(&self, now: Moment, key: &ResourceKey) -> LockView {
+        let holder = self.resource(key).and_then(|rix| self.lock_holder(rix)).map(|cix| {
+            let claim = &self.claims[cix];
+            LockHolder {
+                client: Arc::clone(claim.client().expect("a lock's claim has a client")),
+                claim: claim.id,
+                token: claim.token,
+                deadline: claim.deadline,
+                grace_until: claim.deadline.plus(claim.grace_us()),
+            }
+        });
+        let job = Arc::clone(key.name().expect("a lock has a name"));
+        LockView { job, holder, now }
+    }
+
+    pub(crate) fn view_claim(&self, now: Moment, cix: Cix) -> ClaimView {
+        let claim = &self.claims[cix];
+        let extra = claim.extra.as_deref().expect("a claim of the claims dialect has its history");
+        let resource = &self.resources[claim.resource];
+        let ended = claim.ended();
+        let last_at = ended.unwrap_or(now).at;
+        let (status, is_waiting) = match claim.status {
+            Status::Waiting => (ClaimStatus::Waiting, true),
+            Status::Active | Status::Grace | Status::Lapsed => (ClaimStatus::Active, false),
+            Status::Ended(how) => (ClaimStatus::Ended(how), false),
+        };
+        let waited_until = if claim.is_granted() { claim.granted_at } else { last_at };
+        ClaimView {
+            id: claim.id,
+            resource: Arc::clone(resource.key.name().expect("a claimed resource has a name")),
+            status,
+            timeout_us: claim.ttl_us,
+            metadata: extra.metadata.clone(),
+            history: History {
+                created: extra.created_wall,
+                waited: !claim.is_granted() || claim.granted_at != claim.created_at,
+                active: claim.is_granted().then_some(extra.granted_wall),
+                ended: match (claim.status, ended) {
+                    (Status::Ended(how), Some(ended)) => Some((how, ended.wall)),
+                    _ => None,
+                },
+            },
+            waiting_us: waited_until.since(claim.created_at),
+            active_us: claim.is_granted().then(|| last_at.since(claim.granted_at)),
+            ttl_us: (status == ClaimStatus::Active).then(|| claim.deadline.since(now.at)),
+            token: claim.is_granted().then_some(claim.token),
+            queue_position: is_waiting.then(|| self.queue_position(cix)),
+            holders: if is_waiting { self.view_holders(claim.resource) } else { Vec::new() },
+            order: claim.order,
+        }
+    }
+
+    fn queue_position(&self, cix: Cix) -> u32 {
+        let ahead = self.queue(self.claims[cix].resource).take_while(|&other| other != cix).count();
+        u32::try_from(ahead).expect("queues are bounded") + 1
+    }
+
+    /// A page of claims, oldest first.
+    pub(crate) fn view_claims(&self, now: Moment, query: &ClaimQuery) -> ClaimPage {
+        let mut claims = Vec::new();
+        let mut last_seen = query.after;
+        let wanted = match &query.filter.resource {
+            Some(name) => match self.resource(&ResourceKey::Claim(Arc::clone(name))) {
+                Some(rix) => Some(rix),
+                None => return ClaimPage { claims, next: None },
+            },
+            None => None,
+        };
+        let later = self.by_order.range((Bound::Excluded(query.after), Bound::Unbounded));
+        for (scanned, (&order, &cix)) in later.enumerate() {
+            if claims.len() == query.limit || scanned == query.scan_max {
+                return ClaimPage { claims, next: Some(last_seen) };
+            }
+            last_seen = order;
+            if wanted.is_none_or(|rix| self.claims[cix].resource == rix) && self.matches(now, cix, &query.filter) {
+                claims.push(self.view_claim(now, cix));
+            }
+        }
+        ClaimPage { claims, next: None }
+    }
+
+    fn matches(&self, now: Moment, cix: Cix, filter: &ClaimFilter) -> bool {
+        let claim = &self.claims[cix];
+        let status = match claim.status {
+            Status::Waiting => StatusFilter::Waiting,
+            Status::Active | Status::Grace | Status::Lapsed => StatusFilter::Active,
+            Status::Ended(how) => StatusFilter::Ended(shown_ending(how)),
+        };
+        let last_at = claim.ended().unwrap_or(now).at;
+        let ttl_us = (status == StatusFilter::Active).then(|| claim.deadline.since(now.at));
+        let active_us = claim.is_granted().then(|| last_at.since(claim.granted_at));
+        let waited_until = if claim.is_granted() { claim.granted_at } else { last_at };
+        let created = claim.extra.as_deref().map(|extra| extra.created_wall);
+        filter.status.is_none_or(|wanted| wanted == status)
+            && is_within(filter.ttl_us.as_ref(), ttl_us)
+            && is_within(filter.active_us.as_ref(), active_us)
+            && is_within(filter.waiting_us.as_ref(), Some(waited_until.since(claim.created_at)))
+            && is_within(filter.created.as_ref(), created)
+    }
+
+    /// Claimed resources in order of their names.
+    pub(crate) fn view_resources(&self, after: Option<&Arc<str>>, limit: usize) -> Vec<ResourceView> {
+        let start = match after {
+            Some(name) => Bound::Excluded(ResourceKey::Claim(Arc::clone(name))),
+            None => Bound::Included(ResourceKey::Claim(Arc::from(""))),
+        };
+        self.by_key
+            .range((start, Bound::Unbounded))
+            .take_while(|(key, _)| key.kind() == Kind::Claim)
+            .filter(|&(_, &rix)| self.is_shown(rix))
+            .take(limit)
+            .map(|(_, &rix)| self.view_resource(rix))
+            .collect()
+    }
+
+    /// A claimed resource is there for callers while somebody configured, holds or wants it, not while it is only
+    /// remembered by claims that ended.
+    pub(crate) fn is_shown(&self, rix: Rix) -> bool {
+        let resource = &self.resources[rix];
+        resource.configured || resource.slots.used() > 0 || resource.waiting > 0
+    }
+}
+
+/// What callers see: a claim handed back unasked reads as withdrawn.
+pub(crate) fn shown_ending(how: crate::change::Ending) -> crate::change::Ending {
+    use crate::change::Ending;
+    match how {
+        Ending::HandedBack => Ending::Withdrawn,
+        other => other,
+    }
+}
+
+fn is_within<T: PartialOrd>(range: Option<&RangeInclusive<T>>, value: Option<T>) -> bool {
+    range.is_none_or(|range| value.is_some_and(|value| range.contains(&value)))
+}

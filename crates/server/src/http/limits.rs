@@ -1,0 +1,68 @@
+//! Every bound of the HTTP side, by name. The constants are part of the documented contract; the fields of
+//! [`HttpLimits`] may be set, and tests set them to milliseconds.
+
+use std::time::Duration;
+
+/// Longest body read, in bytes. One more is 413.
+pub const BODY_MAX: usize = 64 * 1024;
+
+/// What is read and thrown away of a body past [`BODY_MAX`], so that a client that writes before it reads still gets to
+/// see its 413. A body announced longer than this is refused unread, and its connection closed.
+pub const BODY_DRAIN_MAX: u64 = 1024 * 1024;
+
+/// Longest request target (path and query), in bytes. One more is 414.
+pub const URI_MAX: usize = 4 * 1024;
+
+/// All header lines together, in bytes as they are on the wire. One more is 431.
+pub const HEADERS_MAX: usize = 16 * 1024;
+
+/// What hyper may buffer to find the end of a head. Larger than [`URI_MAX`] and [`HEADERS_MAX`] together, so that a head
+/// somewhat past either is still parsed and gets an answer with a sentence; far past it hyper answers a bare 431.
+pub const HEAD_BUFFER_MAX: usize = 32 * 1024;
+
+const _: () = assert!(HEAD_BUFFER_MAX > URI_MAX + HEADERS_MAX, "an oversized head must still parse");
+
+/// Streams at once on one HTTP/2 connection. Each parked long poll is one.
+pub const H2_STREAMS_MAX: u32 = 1024;
+
+/// A stream may send this much before we read: one body of the longest kind, and then it waits.
+pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
+
+/// What all streams of one HTTP/2 connection may send before we read.
+pub const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// Connections over the limit that are told so at the same time. Past this they are closed without a word.
+pub const REFUSALS_MAX: usize = 64;
+
+/// The times and counts of the HTTP side that can be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Connections open at once. The next one gets a short 503 and is closed.
+    pub connections_max: u32,
+    /// From the first byte of a request (or from connecting) until its head is complete.
+    pub head_timeout: Duration,
+    /// Between requests of a kept connection.
+    pub idle_timeout: Duration,
+    /// From the end of a head until the end of its body.
+    pub body_timeout: Duration,
+    /// An HTTP/2 peer that has said nothing for this long is asked for a sign of life …
+    pub ping_interval: Duration,
+    /// … and is given up after this long without one.
+    pub ping_timeout: Duration,
+    /// After the signal to stop: how long answers under way may take.
+    pub drain_timeout: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits {
+            connections_max: 16_384,
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            body_timeout: Duration::from_secs(10),
+            ping_interval: Duration::from_secs(20),
+            ping_timeout: Duration::from_secs(20),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}

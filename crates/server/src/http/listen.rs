@@ -1,0 +1,180 @@
+//! The accept loop: which sockets are opened, how many connections there may be, and how they are brought to an end.
+//! What happens on a connection is left to `connection`.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Shared, drive};
+use super::limits::{HttpLimits, REFUSALS_MAX};
+use super::response::Body;
+
+/// Connections the kernel holds for us until they are accepted. A fleet that reconnects at once should fit.
+const BACKLOG: u32 = 4096;
+
+/// A peer that vanished without a word (power, network) is noticed after about this and three retries, so that a dead
+/// waiter on HTTP/1.1 leaves its queue. HTTP/2 has its own pings.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// After an accept that failed for want of something (file descriptors, memory), wait this long before the next.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// How long a connection over the limit may take to read why.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/json\r\n\
+    cache-control: no-store\r\n\
+    retry-after: 1\r\n\
+    connection: close\r\n\
+    content-length: 33\r\n\r\n\
+    {\"error\": \"too many connections\"}";
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub addr: SocketAddr,
+}
+
+/// What answers requests. The future is dropped when the client leaves: with a closed or half-closed connection, a reset
+/// HTTP/2 stream, or a deadline. (HTTP/1.1 clients that send their next request before this one is answered hide their
+/// leaving until then.)
+///
+/// The request's head and body share memory with the connection's read buffer. A future that parks should take what it
+/// needs and drop the request first, else every parked connection keeps two buffers.
+pub trait Handler: Send + Sync + 'static {
+    fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<Body>> + Send + 'static;
+}
+
+impl<F, Fut> Handler for F
+where
+    F: Fn(Request<Incoming>, Peer) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Response<Body>> + Send + 'static,
+{
+    fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<Body>> + Send + 'static {
+        self(request, peer)
+    }
+}
+
+/// Opens a listening socket whose connections are probed while they are silent.
+pub fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted service must not wait for its old connections to time out. On Windows the option means something else.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    // Accepted connections inherit both.
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_INTERVAL);
+    socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts and serves connections until `shutdown` resolves; then accepts no more, lets answers under way finish for at
+/// most `limits.drain_timeout`, and returns.
+pub async fn serve<H: Handler>(
+    listener: TcpListener,
+    handler: Arc<H>,
+    limits: HttpLimits,
+    shutdown: impl Future<Output = ()>,
+) {
+    let connections_max = limits.connections_max;
+    let drain_timeout = limits.drain_timeout;
+    let shared = Arc::new(Shared::new(handler, limits));
+    // One permit a connection. Having all of them back means that all connections are gone.
+    let connections = Arc::new(Semaphore::new(connections_max as usize));
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, addr) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if !concerns_one_connection(&error) {
+                    tracing::warn!(%error, "could not accept a connection, trying again");
+                    tokio::select! {
+                        () = &mut shutdown => break,
+                        () = sleep(ACCEPT_RETRY) => {}
+                    }
+                }
+                continue;
+            }
+        };
+        if let Ok(permit) = Arc::clone(&connections).try_acquire_owned() {
+            // Answers are small and written whole: waiting to merge them only adds latency. Failing means it is gone.
+            let _ = stream.set_nodelay(true);
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                drive(shared, stream, Peer { addr }).await;
+                drop(permit);
+            });
+        } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+            tokio::spawn(async move {
+                let _ = timeout(REFUSAL_TIMEOUT, refuse(stream)).await;
+                drop(permit);
+            });
+        }
+    }
+
+    drop(listener);
+    shared.stopping.begin();
+    // Connections cut themselves off at `drain_timeout`; the second on top is for the runtime to get round to it.
+    let all_gone = connections.acquire_many(connections_max);
+    if timeout(drain_timeout + Duration::from_secs(1), all_gone).await.is_err() {
+        tracing::warn!("some connections did not end in time");
+    }
+}
+
+/// An accept can fail because the connection it was about failed already. That says nothing about the next one.
+fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+/// Says why and closes. Reads what the peer sends meanwhile: closing with unread bytes would reset the connection, and
+/// the peer might never see the answer.
+async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(REFUSAL).await?;
+    stream.shutdown().await?;
+    let mut sink = [0; 1024];
+    while stream.read(&mut sink).await? > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_is_one_complete_response() {
+        let text = std::str::from_utf8(REFUSAL).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["error"], "too many connections");
+    }
+}
