@@ -1,1 +1,30 @@
 //! Where changes become durable.
+//!
+//! A *stream* is the journal of one partition: an append-only sequence of batches plus at most one checkpoint.
+//!
+//! ```text
+//!   checkpoint as of 400          tail
+//!   ┌───────┬───────┬───────┐     ┌───────────┬───────────┬───────────┐
+//!   │chunk 0│chunk 1│chunk 2│  +  │ 401 … 420 │ 421 … 421 │ 422 … 460 │  ◀─ append(epoch, 461 …)
+//!   └───────┴───────┴───────┘     └───────────┴───────────┴───────────┘
+//! ```
+//!
+//! [`record`] is the bytes of a batch and of a chunk; [`store`] is the contract that keeps them, and its
+//! implementations. What changes mean is the engine's business.
+
+mod gate;
+mod ids;
+mod partition;
+pub mod record;
+mod recovery;
+pub mod store;
+
+pub use gate::Gate;
+pub use ids::{Epoch, Position};
+pub use partition::{
+    Callers, CheckpointStart, Clocks, Denial, Partition, PartitionLimits, Request, STRETCH_MAX_US, ServiceClock,
+    TICK_US, Ticket, Told,
+};
+pub use record::{Batch, ChunkWriter};
+pub use recovery::{Recovery, recover};
+pub use store::{MemoryOpener, Opener, Room, Sizes, SqliteOpener, Store, StoreError};

@@ -1,1 +1,19 @@
-//! Leasehold over HTTP.
+//! Leasehold over HTTP: the partition's driver, the three dialects, and the plumbing under them.
+//!
+//! ```text
+//! bytes ─ http ─ dialect ─ Command ─▶ driver (engine, journal, gate) ─▶ Reply ─ dialect ─ http ─ bytes
+//! ```
+
+mod app;
+mod dialect;
+mod driver;
+pub mod duration;
+pub mod http;
+mod metrics;
+mod observe;
+mod settings;
+
+pub use app::App;
+pub use driver::{Answered, Clock, Driver, Handle};
+pub use observe::Observer;
+pub use settings::Settings;

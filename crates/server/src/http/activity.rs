@@ -113,8 +113,14 @@ impl Drop for Answering {
 /// A response body that keeps its connection from counting as idle until the last of it was taken.
 #[derive(Debug)]
 pub(super) struct TrackedBody {
-    pub(super) body: Body,
-    pub(super) answering: Answering,
+    body: Body,
+    _answering: Answering,
+}
+
+impl TrackedBody {
+    pub(super) fn new(body: Body, answering: Answering) -> Self {
+        TrackedBody { body, _answering: answering }
+    }
 }
 
 impl HttpBody for TrackedBody {

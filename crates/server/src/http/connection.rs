@@ -7,20 +7,23 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use http::Response;
 use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use pin_project_lite::pin_project;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::activity::{Activity, TrackedBody};
+use super::activity::{Activity, Answering, TrackedBody};
 use super::limits::{H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits};
 use super::listen::{Handler, Peer};
+use super::response::Body;
 
 /// What all connections of one listener share.
 #[derive(Debug)]
@@ -28,13 +31,13 @@ pub(super) struct Shared<H> {
     pub(super) handler: Arc<H>,
     pub(super) limits: HttpLimits,
     pub(super) stopping: Stopping,
-    protocol: auto::Builder<TokioExecutor>,
+    protocols: Protocols,
 }
 
 impl<H> Shared<H> {
     pub(super) fn new(handler: Arc<H>, limits: HttpLimits) -> Self {
-        let protocol = protocol(&limits);
-        Shared { handler, limits, stopping: Stopping::default(), protocol }
+        let protocols = Protocols::new(&limits);
+        Shared { handler, limits, stopping: Stopping::default(), protocols }
     }
 }
 
@@ -55,58 +58,96 @@ impl Stopping {
     fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)
     }
+
+    /// Resolves once stopping has begun.
+    async fn wait(&self) {
+        let rung = self.bell.notified();
+        if !self.has_begun() {
+            rung.await;
+        }
+    }
 }
 
-/// hyper's settings. What a connection costs while it waits is two buffers of 8 KiB, of which one page each is ever
-/// touched by small requests; a handler that parks should have dropped its request, or that buffer counts twice.
-fn protocol(limits: &HttpLimits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        // A client that closed its sending side has left: this ends the connection and drops the handler, which is what
-        // takes a parked waiter out of its queue.
-        .half_close(false)
-        .keep_alive(true)
-        .max_buf_size(HEAD_BUFFER_MAX)
-        // `Activity` has the deadlines.
-        .header_read_timeout(None)
-        .timer(TokioTimer::new());
-    builder
-        .http2()
-        .max_concurrent_streams(H2_STREAMS_MAX)
-        .initial_stream_window_size(H2_STREAM_WINDOW)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW)
-        .max_header_list_size(u32::try_from(HEAD_BUFFER_MAX).expect("32 KiB fits"))
-        .keep_alive_interval(limits.ping_interval)
-        .keep_alive_timeout(limits.ping_timeout)
-        .timer(TokioTimer::new());
-    builder
+/// hyper's settings for both versions.
+#[derive(Debug)]
+struct Protocols {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Protocols {
+    fn new(limits: &HttpLimits) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            // A client that closed its sending side has left: this ends the connection and drops the handler, which is
+            // what takes a parked waiter out of its queue.
+            .half_close(false)
+            .keep_alive(true)
+            .max_buf_size(HEAD_BUFFER_MAX)
+            // `Activity` has the deadlines.
+            .header_read_timeout(None)
+            .timer(TokioTimer::new());
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .max_concurrent_streams(H2_STREAMS_MAX)
+            .initial_stream_window_size(H2_STREAM_WINDOW)
+            .initial_connection_window_size(H2_CONNECTION_WINDOW)
+            .max_header_list_size(u32::try_from(HEAD_BUFFER_MAX).expect("32 KiB fits"))
+            .keep_alive_interval(limits.ping_interval)
+            .keep_alive_timeout(limits.ping_timeout)
+            .timer(TokioTimer::new());
+        Protocols { http1, http2 }
+    }
 }
 
 /// Serves one connection until it is done, its peer left, a deadline passed, or the drain time after the signal to stop
 /// is over. How it ended is nobody's concern: the peer knows, and there is nothing to repair.
 pub(super) async fn drive<H: Handler>(shared: Arc<Shared<H>>, stream: TcpStream, peer: Peer) {
     let activity = Activity::new();
+    let opening = timeout(shared.limits.head_timeout, Opening::read(&stream));
+    let opening = tokio::select! {
+        biased;
+        opening = opening => opening,
+        () = shared.stopping.wait() => return,
+    };
+    // Too late, or gone already.
+    let Ok(Ok(opening)) = opening else { return };
+    let speaks_http2 = opening.is_http2();
+    let io = WatchedIo { opening, io: TokioIo::new(stream), activity: Arc::clone(&activity) };
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
-        let answering = activity.begin_answer(request.version() == http::Version::HTTP_2);
-        let response = Arc::clone(&shared.handler).handle(request, peer);
-        async move { Ok::<_, Infallible>(response.await.map(|body| TrackedBody { body, answering })) }
+        let answering = activity.begin_answer(speaks_http2);
+        Answer { response: Arc::clone(&shared.handler).handle(request, peer), answering: Some(answering) }
     });
-    let io = WatchedIo { io: TokioIo::new(stream), activity: Arc::clone(&activity) };
-    let mut connection = pin!(shared.protocol.serve_connection(io, service));
+    if speaks_http2 {
+        // On the heap, as every connection's task would have room for this one's size.
+        let mut connection = Box::pin(shared.protocols.http2.serve_connection(io, service));
+        keep_deadlines(&shared, &activity, connection.as_mut(), http2::Connection::graceful_shutdown).await;
+    } else {
+        let mut connection = pin!(shared.protocols.http1.serve_connection(io, service));
+        keep_deadlines(&shared, &activity, connection.as_mut(), http1::Connection::graceful_shutdown).await;
+    }
+}
 
-    let mut bell = pin!(shared.stopping.bell.notified());
-    let mut heard = false;
+/// Runs `connection` to its end or a deadline. `finish` tells it to end after the answers under way.
+async fn keep_deadlines<H, C: Future>(
+    shared: &Shared<H>,
+    activity: &Activity,
+    mut connection: Pin<&mut C>,
+    finish: impl Fn(Pin<&mut C>),
+) {
+    let mut stopping = pin!(shared.stopping.wait());
+    let mut asked = false;
     // Set once the connection was told to finish; it is cut at that point.
     let mut cut_at: Option<Instant> = None;
-    let mut timer = pin!(LazyTimer::new(Instant::now() + shared.limits.head_timeout));
+    let first_deadline = Instant::now() + shared.limits.head_timeout;
+    let mut timer = LazyTimer { sleep: pin!(sleep_until(first_deadline.into())), armed_at: first_deadline };
 
     poll_fn(|cx| {
         // Asking once is enough: it leaves this task's waker with the bell, and the flag tells the rest. Asking at every
         // poll would take a lock that all connections share.
-        if !heard {
-            heard = true;
-            let _ = bell.as_mut().poll(cx);
+        if !asked {
+            asked = true;
+            let _ = stopping.as_mut().poll(cx);
         }
         loop {
             if connection.as_mut().poll(cx).is_ready() {
@@ -114,61 +155,120 @@ pub(super) async fn drive<H: Handler>(shared: Arc<Shared<H>>, stream: TcpStream,
             }
             if cut_at.is_none() && shared.stopping.has_begun() {
                 cut_at = Some(Instant::now() + shared.limits.drain_timeout);
-                connection.as_mut().graceful_shutdown();
+                finish(connection.as_mut());
                 continue;
             }
-            let deadline = [activity.deadline(&shared.limits), cut_at].into_iter().flatten().min();
-            let Some(deadline) = deadline else { return Poll::Pending };
-            if timer.as_mut().poll_until(deadline, cx).is_pending() {
-                return Poll::Pending;
-            }
-            return Poll::Ready(());
+            return match [activity.deadline(&shared.limits), cut_at].into_iter().flatten().min() {
+                Some(deadline) => timer.poll_until(deadline, cx),
+                None => Poll::Pending,
+            };
         }
     })
     .await;
 }
 
-pin_project_lite::pin_project! {
-    /// A timer that is only ever moved when it would fire too late. Deadlines here mostly move away before they come, so
-    /// this touches the runtime's timer wheel about once a minute a connection instead of once a request.
-    struct LazyTimer {
+pin_project! {
+    /// What the handler answers, with a body that is tracked. An `async` block would do the same and hold the handler's
+    /// future twice, in memory that every parked connection pays for.
+    struct Answer<F> {
         #[pin]
-        sleep: Sleep,
-        armed_at: Instant,
+        response: F,
+        answering: Option<Answering>,
     }
 }
 
-impl LazyTimer {
-    fn new(at: Instant) -> Self {
-        LazyTimer { sleep: tokio::time::sleep_until(at.into()), armed_at: at }
-    }
+impl<F: Future<Output = Response<Body>>> Future for Answer<F> {
+    type Output = Result<Response<TrackedBody>, Infallible>;
 
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.response.poll(cx));
+        let answering = this.answering.take().expect("polled until it is ready, and not again");
+        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, answering))))
+    }
+}
+
+/// A timer that is only ever moved when it would fire too late. Deadlines here mostly move away before they come, so this
+/// touches the runtime's timer wheel about once a minute a connection instead of once a request.
+struct LazyTimer<'a> {
+    sleep: Pin<&'a mut Sleep>,
+    armed_at: Instant,
+}
+
+impl LazyTimer<'_> {
     /// Ready once `deadline` has passed; until then the task is woken no later than that.
-    fn poll_until(self: Pin<&mut Self>, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        if deadline < *this.armed_at {
-            *this.armed_at = deadline;
-            this.sleep.as_mut().reset(deadline.into());
+    fn poll_until(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if deadline < self.armed_at {
+            self.arm(deadline);
         }
-        while this.sleep.as_mut().poll(cx).is_ready() {
+        while self.sleep.as_mut().poll(cx).is_ready() {
             if deadline <= Instant::now() {
                 return Poll::Ready(());
             }
-            *this.armed_at = deadline;
-            this.sleep.as_mut().reset(deadline.into());
+            self.arm(deadline);
         }
         Poll::Pending
+    }
+
+    fn arm(&mut self, at: Instant) {
+        self.armed_at = at;
+        self.sleep.as_mut().reset(at.into());
+    }
+}
+
+/// The first bytes of a connection, which tell HTTP/2 from HTTP/1.
+struct Opening {
+    bytes: [u8; 4],
+    filled: usize,
+}
+
+impl Opening {
+    /// How HTTP/2 with prior knowledge begins. `PRI` is reserved for it, no other request starts like this.
+    const HTTP2: [u8; 4] = *b"PRI ";
+
+    /// Reads until it is clear which of the two this is.
+    async fn read(stream: &TcpStream) -> io::Result<Opening> {
+        let mut opening = Opening { bytes: [0; 4], filled: 0 };
+        while opening.filled < opening.bytes.len() && Self::HTTP2.starts_with(opening.unread()) {
+            stream.readable().await?;
+            match stream.try_read(&mut opening.bytes[opening.filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => opening.filled += read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(opening)
+    }
+
+    fn is_http2(&self) -> bool {
+        self.bytes == Self::HTTP2
+    }
+
+    fn unread(&self) -> &[u8] {
+        &self.bytes[..self.filled]
     }
 }
 
 /// The socket, noting in [`Activity`] that bytes came or went.
+///
+/// Bytes of the opening are handed over together with what follows them. On their own they would make hyper read twice,
+/// and grow its buffer to twice the size for as long as the connection lives.
 struct WatchedIo {
+    opening: Opening,
     io: TokioIo<TcpStream>,
     activity: Arc<Activity>,
 }
 
 impl Read for WatchedIo {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        if self.opening.filled > 0 {
+            buf.put_slice(self.opening.unread());
+            self.opening.filled = 0;
+            // Whether more is there or not, something was read. An error will be there next time, too.
+            let _ = Pin::new(&mut self.io).poll_read(cx, buf);
+            return Poll::Ready(Ok(()));
+        }
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         if let Poll::Ready(Ok(())) = read {
             self.activity.on_read();

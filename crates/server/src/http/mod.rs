@@ -13,7 +13,7 @@
 mod activity;
 mod connection;
 pub mod json;
-mod limits;
+pub mod limits;
 mod listen;
 mod problem;
 pub mod query;
@@ -23,6 +23,6 @@ pub mod router;
 
 pub use limits::HttpLimits;
 pub use listen::{Handler, Peer, bind, serve};
-pub use problem::Problem;
+pub use problem::{Problem, error_body, error_body_with};
 pub use request::RequestId;
 pub use response::Body;

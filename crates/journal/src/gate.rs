@@ -1,0 +1,115 @@
+//! The gate: everything that is said, also a read or a refusal, is held until what it depends on is durable.
+//!
+//! Positions go in in order, so a queue is enough, and what comes out comes out in the order it was said.
+
+use std::collections::VecDeque;
+
+use crate::Position;
+
+#[derive(Debug)]
+pub struct Gate<T> {
+    held: VecDeque<Held<T>>,
+    durable: Position,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    /// The last change this depends on.
+    until: Position,
+    since_mono_us: u64,
+    what: T,
+}
+
+impl<T> Gate<T> {
+    /// A gate over a journal that is durable up to `durable`.
+    pub fn new(durable: Position) -> Self {
+        Gate { held: VecDeque::new(), durable }
+    }
+
+    pub fn durable(&self) -> Position {
+        self.durable
+    }
+
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Holds `what` until `until` is durable; gives it back at once if it is already.
+    pub fn hold(&mut self, until: Position, mono_us: u64, what: T) -> Option<T> {
+        if until <= self.durable {
+            assert!(self.held.is_empty(), "nothing overtakes what is held");
+            return Some(what);
+        }
+        let last = self.held.back().map_or(Position(0), |held| held.until);
+        assert!(until >= last, "positions are said in order");
+        self.held.push_back(Held { until, since_mono_us: mono_us, what });
+        None
+    }
+
+    /// Everything up to `durable` is on disk: what waited for it goes out.
+    pub fn release(&mut self, durable: Position) -> impl Iterator<Item = T> + '_ {
+        assert!(durable >= self.durable, "what is durable stays durable");
+        self.durable = durable;
+        std::iter::from_fn(move || {
+            let is_free = self.held.front().is_some_and(|held| held.until <= durable);
+            if is_free { self.held.pop_front().map(|held| held.what) } else { None }
+        })
+    }
+
+    /// Gives up on what has been held since `mono_us` or longer.
+    pub fn give_up(&mut self, mono_us: u64) -> impl Iterator<Item = T> + '_ {
+        std::iter::from_fn(move || {
+            let is_old = self.held.front().is_some_and(|held| held.since_mono_us <= mono_us);
+            if is_old { self.held.pop_front().map(|held| held.what) } else { None }
+        })
+    }
+
+    /// Since when the oldest has been held.
+    pub fn oldest_mono_us(&self) -> Option<u64> {
+        self.held.front().map(|held| held.since_mono_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_depends_on_nothing_new_passes() {
+        let mut gate = Gate::new(Position(7));
+        assert_eq!(gate.hold(Position(7), 0, "read"), Some("read"));
+        assert_eq!(gate.hold(Position(8), 0, "write"), None);
+    }
+
+    #[test]
+    fn a_release_frees_what_it_covers_in_order() {
+        let mut gate = Gate::new(Position(0));
+        for (until, what) in [(1, "a"), (3, "b"), (3, "read of b"), (4, "c")] {
+            assert_eq!(gate.hold(Position(until), 0, what), None);
+        }
+        assert_eq!(gate.release(Position(3)).collect::<Vec<_>>(), ["a", "b", "read of b"]);
+        assert_eq!(gate.len(), 1);
+        assert_eq!(gate.release(Position(4)).collect::<Vec<_>>(), ["c"]);
+    }
+
+    #[test]
+    fn giving_up_takes_only_the_old() {
+        let mut gate = Gate::new(Position(0));
+        gate.hold(Position(1), 100, "old");
+        gate.hold(Position(2), 200, "young");
+        assert_eq!(gate.give_up(150).collect::<Vec<_>>(), ["old"]);
+        assert_eq!(gate.oldest_mono_us(), Some(200));
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing overtakes")]
+    fn a_durable_answer_never_overtakes_a_held_one() {
+        let mut gate = Gate::new(Position(5));
+        gate.hold(Position(6), 0, "write");
+        gate.hold(Position(5), 0, "stale read");
+    }
+}

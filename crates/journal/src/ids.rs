@@ -1,0 +1,46 @@
+//! Where something stands in a stream: epochs and positions.
+
+use std::fmt;
+
+/// The reign of one owner over a stream. It rises, durably, each time a stream is opened, and fences every append of
+/// an owner before. The first owner has epoch 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    #[must_use]
+    pub fn next(self) -> Epoch {
+        Epoch(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A place in a stream, counted in changes: the first change has position 1 and every change takes the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// Before the first change: the head of an empty stream.
+    pub const START: Position = Position(0);
+
+    #[must_use]
+    pub fn next(self) -> Position {
+        self.plus(1)
+    }
+
+    #[must_use]
+    pub fn plus(self, changes: u64) -> Position {
+        Position(self.0 + changes)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,109 @@
+//! Service time: a counter that belongs to the data. It advances with a monotonic clock, but only while the partition
+//! can serve, so downtime of any sort is charged to nobody's lease.
+//!
+//! ```text
+//! monotonic  ──┬────┬────┬─────────── stopped 60 s ───────────┬────┬──
+//! service    ──┬────┬────┬─ +100 ms ─┬────┬──
+//! ```
+
+use leasehold_engine::Time;
+
+/// Of a stretch in which the driver did not run, or an append was under way, at most this much counts.
+pub const STRETCH_MAX_US: u64 = 100_000;
+
+#[derive(Debug)]
+pub struct ServiceClock {
+    at: Time,
+    seen_mono_us: u64,
+    /// While an append is under way: how much of it may still count.
+    allowance_us: Option<u64>,
+}
+
+impl ServiceClock {
+    /// Goes on from `at`, which was true at the monotonic reading `mono_us`.
+    pub fn new(at: Time, mono_us: u64) -> Self {
+        ServiceClock { at, seen_mono_us: mono_us, allowance_us: None }
+    }
+
+    pub fn at(&self) -> Time {
+        self.at
+    }
+
+    /// The monotonic reading that `at` belongs to.
+    pub fn seen_mono_us(&self) -> u64 {
+        self.seen_mono_us
+    }
+
+    /// Service time now. `anybody_holds`: while nobody does, nobody can be wronged and long stretches count in full,
+    /// so that an idle service may sleep.
+    pub fn advance(&mut self, mono_us: u64, anybody_holds: bool) -> Time {
+        let mut passed_us = mono_us.saturating_sub(self.seen_mono_us);
+        self.seen_mono_us = self.seen_mono_us.max(mono_us);
+        if anybody_holds {
+            passed_us = passed_us.min(STRETCH_MAX_US);
+        }
+        if let Some(allowance_us) = &mut self.allowance_us {
+            passed_us = passed_us.min(*allowance_us);
+            *allowance_us -= passed_us;
+        }
+        self.at = self.at.plus(passed_us);
+        self.at
+    }
+
+    pub fn append_began(&mut self) {
+        assert!(self.allowance_us.is_none(), "one append at a time");
+        self.allowance_us = Some(STRETCH_MAX_US);
+    }
+
+    /// The append is over. `advance` has been called with the time of its end.
+    pub fn append_ended(&mut self) {
+        self.allowance_us = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000;
+
+    #[test]
+    fn it_runs_with_the_monotonic_clock_while_the_driver_does() {
+        let mut clock = ServiceClock::new(Time(0), 5 * S);
+        for step in 1..=40 {
+            clock.advance(5 * S + step * 50_000, true);
+        }
+        assert_eq!(clock.at(), Time(2 * S));
+    }
+
+    #[test]
+    fn a_minute_of_standstill_counts_a_tenth_of_a_second() {
+        let mut clock = ServiceClock::new(Time(7), 0);
+        assert_eq!(clock.advance(60 * S, true), Time(7 + STRETCH_MAX_US));
+    }
+
+    #[test]
+    fn a_hanging_append_counts_a_tenth_of_a_second_however_often_the_driver_runs() {
+        let mut clock = ServiceClock::new(Time(0), 0);
+        clock.append_began();
+        for step in 1..=100 {
+            clock.advance(step * 50_000, true);
+        }
+        assert_eq!(clock.at(), Time(STRETCH_MAX_US));
+        clock.append_ended();
+        assert_eq!(clock.advance(5 * S + 20_000, true), Time(STRETCH_MAX_US + 20_000));
+    }
+
+    #[test]
+    fn while_nobody_holds_anything_sleeping_is_no_standstill() {
+        let mut clock = ServiceClock::new(Time(0), 0);
+        assert_eq!(clock.advance(3600 * S, false), Time(3600 * S));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_stands_still() {
+        let mut clock = ServiceClock::new(Time(9), 10 * S);
+        assert_eq!(clock.advance(3 * S, true), Time(9));
+        assert_eq!(clock.advance(10 * S + 1, true), Time(10));
+    }
+}

@@ -1,0 +1,368 @@
+//! One engine, one journal stream, one clock: everything about a partition that is not IO.
+//!
+//! ```text
+//!            submit / leave / tick                     take_batch            append_done
+//! driver ──────────▶ engine.handle(now, command) ──▶ [ batch fills ] ──▶ store ──▶ gate.release ──▶ poll_told
+//!                        │                                                             ▲           poll_effects
+//!                        └── answer, effects ──────────── gate.hold(position) ─────────┘
+//! ```
+//!
+//! The driver owns threads, clocks and the store; it passes readings of its clocks in and carries batches to the
+//! store. A simulation can do the same with clocks and stores of its own. `R` is how the driver finds the caller again.
+//!
+//! What a caller could not be told of is handed back: the driver reports an answer nobody took with
+//! [`Partition::hand_back`], a caller that left while parked with [`Partition::leave`]. Both are ordered like any
+//! other command.
+
+mod clock;
+mod parked;
+mod serve;
+
+use leasehold_engine::{ClaimId, Command, Effect, Engine, Fact, Moment, Outbox, Refusal, Reply, Time, Totals, Wall};
+
+pub use clock::{STRETCH_MAX_US, ServiceClock};
+use parked::ParkedCallers;
+pub use parked::Ticket;
+
+use crate::gate::Gate;
+use crate::record::{Batch, BatchWriter};
+use crate::{Epoch, Position};
+
+/// How often the driver has to run while somebody holds something, so that all of that time counts.
+pub const TICK_US: u64 = 50_000;
+
+/// While leases are live, service time is written down at least this often.
+const MARK_EVERY_US: u64 = 1_000_000;
+/// … and less often while the next deadline is far away: a crash then costs at most this part of what is left,
+const MARK_PART_OF_REST: u64 = 60;
+/// … but never more than this.
+const MARK_AT_LEAST_EVERY_US: u64 = 30_000_000;
+
+/// A reading of the driver's clocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clocks {
+    /// Monotonic, from wherever the driver counts.
+    pub mono_us: u64,
+    pub wall: Wall,
+}
+
+/// What a caller asks and how long it listens.
+#[derive(Debug)]
+pub struct Request {
+    pub command: Command,
+    /// How long to hold the answer back in the hope of news: a claim getting its turn, a status changing. Callers
+    /// that stand in a pool's or lock's queue name their patience in the command instead.
+    pub listen_us: u64,
+}
+
+impl From<Command> for Request {
+    fn from(command: Command) -> Self {
+        Request { command, listen_us: 0 }
+    }
+}
+
+/// Why a caller does not get what it asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Denial {
+    /// The engine said no.
+    Refused(Refusal),
+    /// The store did not confirm in time. Nothing was promised.
+    StoreLate,
+    /// The store is nearly full, so nothing new is taken on.
+    StoreFull,
+    /// Too many answers are being waited for already.
+    Overloaded,
+    ShuttingDown,
+}
+
+impl From<Refusal> for Denial {
+    fn from(refusal: Refusal) -> Self {
+        Denial::Refused(refusal)
+    }
+}
+
+/// An answer on its way out.
+#[derive(Debug)]
+pub struct Told<R> {
+    pub to: R,
+    pub answer: Result<Reply, Denial>,
+    /// The order in which things happened: this answer saw every change up to here and none after.
+    pub epoch: Epoch,
+    pub position: Position,
+    /// Set when the answer tells of a claim that nobody else knows: if it cannot be delivered, hand this back.
+    pub untold: Option<ClaimId>,
+}
+
+/// Bounds of a partition that are not the engine's.
+#[derive(Clone, Debug)]
+pub struct PartitionLimits {
+    /// Answers held or parked; past it callers are turned away.
+    pub callers_max: usize,
+    /// How long an answer waits for the store.
+    pub store_timeout_us: u64,
+}
+
+#[derive(Debug)]
+pub struct Partition<R> {
+    number: u32,
+    engine: Engine,
+    clock: ServiceClock,
+    epoch: Epoch,
+    limits: PartitionLimits,
+    /// The batch being filled.
+    batch: BatchWriter,
+    /// The last change made, durable or not.
+    head: Position,
+    /// The append under way: up to which position, and since when.
+    in_flight: Option<InFlight>,
+    answers: Gate<Told<R>>,
+    effects: Gate<Effect>,
+    parked: ParkedCallers<R>,
+    /// Ready to leave.
+    told: Vec<Told<R>>,
+    told_effects: Vec<Effect>,
+    /// Service time as of the last change that was written down.
+    marked_at: Time,
+    is_store_full: bool,
+    is_shutting_down: bool,
+    out: Outbox,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    last: Position,
+    since_mono_us: u64,
+}
+
+impl<R> Partition<R> {
+    /// Goes on from a recovered engine. Callers that were parked before are gone, so their claims are withdrawn.
+    pub fn new(
+        engine: Engine,
+        number: u32,
+        epoch: Epoch,
+        head: Position,
+        at: Time,
+        limits: PartitionLimits,
+        clocks: Clocks,
+    ) -> Self {
+        let mut partition = Partition {
+            number,
+            engine,
+            clock: ServiceClock::new(at, clocks.mono_us),
+            epoch,
+            limits,
+            batch: BatchWriter::new(number, epoch, Position(head.0 + 1)),
+            head,
+            in_flight: None,
+            answers: Gate::new(head),
+            effects: Gate::new(head),
+            parked: ParkedCallers::new(),
+            told: Vec::new(),
+            told_effects: Vec::new(),
+            marked_at: at,
+            is_store_full: false,
+            is_shutting_down: false,
+            out: Outbox::default(),
+        };
+        for claim in partition.engine.waiting_with_connection() {
+            partition.order(clocks, Command::Withdraw { claim });
+        }
+        partition
+    }
+
+    /// Takes a request in. The ticket is for leaving while parked; without one the answer is on its way.
+    pub fn submit(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
+        let denial = if self.is_shutting_down {
+            Some(Denial::ShuttingDown)
+        } else if self.answers.len() + self.parked.len() >= self.limits.callers_max {
+            Some(Denial::Overloaded)
+        } else if self.is_store_full && request.command.asks_for_more() {
+            Some(Denial::StoreFull)
+        } else {
+            None
+        };
+        match denial {
+            Some(denial) => {
+                self.tell_now(to, denial);
+                None
+            }
+            None => self.serve(clocks, request, to),
+        }
+    }
+
+    /// A parked caller left.
+    pub fn leave(&mut self, clocks: Clocks, ticket: Ticket) {
+        if let Some(parked) = self.parked.take(ticket) {
+            self.abandon(clocks, &parked);
+        }
+    }
+
+    /// An answer could not be delivered: what it told of is given back, unless somebody else knows of it by now.
+    pub fn hand_back(&mut self, clocks: Clocks, claim: ClaimId) {
+        self.order(clocks, Command::HandBack { claim });
+    }
+
+    /// Lets time do what is due. Call at `next_wake`, or any time.
+    pub fn tick(&mut self, clocks: Clocks) {
+        let now = self.now(clocks);
+        let mut out = std::mem::take(&mut self.out);
+        self.engine.handle_time(now, &mut out);
+        self.write_down(clocks, now, out);
+        while let Some(parked) = self.parked.take_due(now.at) {
+            self.answer_unchanged(clocks, now, parked);
+        }
+        self.give_up_on_store(clocks);
+        self.mark_if_due(now);
+    }
+
+    /// The batch to append next: none while one is under way, or when nothing happened.
+    pub fn take_batch(&mut self, clocks: Clocks) -> Option<Batch> {
+        if self.in_flight.is_some() || self.batch.is_empty() {
+            return None;
+        }
+        self.now(clocks);
+        self.clock.append_began();
+        let batch = self.batch.seal();
+        self.in_flight = Some(InFlight { last: batch.last, since_mono_us: clocks.mono_us });
+        Some(batch)
+    }
+
+    /// Whether `take_batch` would give one.
+    pub fn has_batch(&self) -> bool {
+        self.in_flight.is_none() && !self.batch.is_empty()
+    }
+
+    /// The batch is durable: what waited for it may leave.
+    pub fn append_done(&mut self, clocks: Clocks) {
+        let in_flight = self.in_flight.take().expect("an append was under way");
+        self.now(clocks);
+        self.clock.append_ended();
+        self.told.extend(self.answers.release(in_flight.last));
+        self.told_effects.extend(self.effects.release(in_flight.last));
+    }
+
+    /// Answers that may leave now.
+    pub fn poll_told(&mut self, told: &mut Vec<Told<R>>) {
+        told.append(&mut self.told);
+    }
+
+    /// Effects that may be told now.
+    pub fn poll_effects(&mut self, effects: &mut Vec<Effect>) {
+        effects.append(&mut self.told_effects);
+    }
+
+    /// When to call `tick` at the latest, on the monotonic clock; `None` when nothing depends on time.
+    pub fn next_wake(&self) -> Option<u64> {
+        let due_at = [self.engine.next_deadline(), self.parked.next_due()].into_iter().flatten().min();
+        let by_deadline = due_at.map(|due_at| self.mono_us().saturating_add(due_at.since(self.clock.at())));
+        let by_tick = self.anybody_holds().then(|| self.mono_us() + TICK_US);
+        let by_store = self.answers.oldest_mono_us().map(|oldest| oldest + self.limits.store_timeout_us);
+        [by_deadline, by_tick, by_store].into_iter().flatten().min()
+    }
+
+    /// From now on nothing new is taken on. Parked callers are told; what is in the journal's hands is finished.
+    pub fn shut_down(&mut self, clocks: Clocks) {
+        self.is_shutting_down = true;
+        while let Some(parked) = self.parked.take_any() {
+            self.abandon(clocks, &parked);
+            self.tell_now(parked.to, Denial::ShuttingDown);
+        }
+        let now = self.now(clocks);
+        if self.anybody_holds() {
+            self.mark(now);
+        }
+    }
+
+    pub fn set_store_full(&mut self, is_full: bool) {
+        self.is_store_full = is_full;
+    }
+
+    /// Whether everything that was said has left.
+    pub fn is_at_rest(&self) -> bool {
+        self.in_flight.is_none() && self.batch.is_empty() && self.answers.is_empty() && self.told.is_empty()
+    }
+
+    /// Starts a checkpoint of the state as of the last change. Only right after `take_batch`, when the batch is empty,
+    /// so that the checkpoint ends where a batch does.
+    pub fn begin_checkpoint(&mut self, clocks: Clocks) -> CheckpointStart {
+        assert!(self.batch.is_empty(), "a checkpoint ends where a batch ends");
+        self.engine.begin_snapshot();
+        CheckpointStart {
+            partition: self.number,
+            upto: self.head,
+            now: Moment { at: self.clock.at(), wall: clocks.wall },
+        }
+    }
+
+    /// More of the checkpoint under way. `false` when these facts were the last.
+    pub fn step_checkpoint(&mut self, budget: usize, facts: &mut Vec<Fact>) -> bool {
+        self.engine.step_snapshot(budget, facts)
+    }
+
+    /// Gives up on the checkpoint under way.
+    pub fn drop_checkpoint(&mut self) {
+        self.engine.drop_snapshot();
+    }
+
+    pub fn totals(&self) -> Totals {
+        self.engine.totals()
+    }
+
+    pub fn callers(&self) -> Callers {
+        Callers { held: self.answers.len(), parked: self.parked.len() }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Service time as it was last read.
+    pub fn service_time(&self) -> Time {
+        self.clock.at()
+    }
+
+    fn mono_us(&self) -> u64 {
+        self.clock.seen_mono_us()
+    }
+
+    fn anybody_holds(&self) -> bool {
+        self.engine.totals().claims > 0 || !self.parked.is_empty()
+    }
+
+    fn now(&mut self, clocks: Clocks) -> Moment {
+        let anybody_holds = self.anybody_holds();
+        Moment { at: self.clock.advance(clocks.mono_us, anybody_holds), wall: clocks.wall }
+    }
+
+    fn mark_if_due(&mut self, now: Moment) {
+        let Some(due_at) = self.engine.next_deadline() else { return };
+        if !self.anybody_holds() {
+            return;
+        }
+        let every_us = (due_at.since(now.at) / MARK_PART_OF_REST).clamp(MARK_EVERY_US, MARK_AT_LEAST_EVERY_US);
+        if now.at.since(self.marked_at) >= every_us {
+            self.mark(now);
+        }
+    }
+}
+
+/// Where a checkpoint starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointStart {
+    pub partition: u32,
+    pub upto: Position,
+    pub now: Moment,
+}
+
+/// Callers without an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Callers {
+    /// Their answer waits for the store.
+    pub held: usize,
+    /// They wait for something to happen.
+    pub parked: usize,
+}

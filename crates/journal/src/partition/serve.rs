@@ -1,0 +1,218 @@
+//! How a partition serves: commands to the engine, changes to the batch, answers and effects to the gate, news to the
+//! callers parked on a claim.
+
+use leasehold_engine::{
+    Change, ClaimId, Command, Effect, Ending, Kind, LockNews, Moment, Outbox, Refusal, Reply, What,
+};
+use leasehold_engine::{Time, Wish};
+
+use super::parked::{ForWhat, Parked, Ticket};
+use super::{Clocks, Denial, Partition, Request, Told};
+
+/// An answer and the claim it tells of for the first time.
+struct Said {
+    answer: Result<Reply, Denial>,
+    untold: Option<ClaimId>,
+}
+
+impl<R> Partition<R> {
+    pub(super) fn serve(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
+        let now = self.now(clocks);
+        let Request { command, listen_us } = request;
+        let asked = Asked::of(&command);
+        let answer = self.handle(clocks, now, command);
+        let listen_until = now.at.plus(listen_us);
+        let (claim, for_what, until) = match (asked, answer) {
+            (Asked::Slot { resource, id }, Ok(Reply::Waiting(claim))) => {
+                (claim, ForWhat::Slot { resource, id }, Time::NEVER)
+            }
+            (Asked::Turn { id }, Ok(Reply::Waiting(claim))) => {
+                if listen_us == 0 {
+                    let answer = self.view(now, claim);
+                    self.say(clocks, to, Said { answer, untold: Some(id) });
+                    return None;
+                }
+                (claim, ForWhat::Turn { id }, listen_until)
+            }
+            (Asked::Activation { claim, update }, Err(Refusal::Contended)) if listen_us > 0 => {
+                (claim, ForWhat::Update(update), listen_until)
+            }
+            (Asked::News { claim }, Ok(Reply::Claim(view))) if listen_us > 0 && view.history.ended.is_none() => {
+                (claim, ForWhat::News, listen_until)
+            }
+            (asked, answer) => {
+                let untold = asked.fresh().filter(|_| answer.is_ok());
+                self.say(clocks, to, Said { answer: answer.map_err(Denial::from), untold });
+                return None;
+            }
+        };
+        Some(self.parked.park(Parked { to, claim, for_what, until }))
+    }
+
+    /// A command nobody listens to.
+    pub(super) fn order(&mut self, clocks: Clocks, command: Command) {
+        let now = self.now(clocks);
+        let answer = self.handle(clocks, now, command);
+        assert_eq!(answer, Ok(Reply::Done), "only commands without an answer are ordered");
+    }
+
+    fn handle(&mut self, clocks: Clocks, now: Moment, command: Command) -> leasehold_engine::Answer {
+        let mut out = std::mem::take(&mut self.out);
+        let answer = self.engine.handle(now, command, &mut out);
+        self.write_down(clocks, now, out);
+        answer
+    }
+
+    /// Changes go to the batch, effects to the gate, and parked callers hear of what happened to their claims.
+    pub(super) fn write_down(&mut self, clocks: Clocks, now: Moment, mut out: Outbox) {
+        for change in out.changes.drain(..) {
+            self.push(now, &change);
+        }
+        for effect in out.effects.drain(..) {
+            if let (Some(claim), What::Granted { .. } | What::Ended { .. }) = (effect.claim, &effect.what) {
+                self.wake(clocks, now, claim, &effect);
+            }
+            self.told_effects.extend(self.effects.hold(self.head, clocks.mono_us, effect));
+        }
+        if self.out.changes.capacity() == 0 {
+            self.out = out;
+        }
+    }
+
+    fn push(&mut self, now: Moment, change: &Change) {
+        self.batch.push(now, change);
+        self.head.0 += 1;
+        self.marked_at = now.at;
+    }
+
+    pub(super) fn mark(&mut self, now: Moment) {
+        self.push(now, &Change::Marked);
+    }
+
+    fn wake(&mut self, clocks: Clocks, now: Moment, claim: ClaimId, effect: &Effect) {
+        while let Some(parked) = self.parked.take_on(claim) {
+            let said = match parked.for_what {
+                ForWhat::Slot { ref resource, id } => match &effect.what {
+                    What::Granted { from, .. } => {
+                        let answer = self.view(now, claim).map(|reply| acquired(reply, from.clone()));
+                        Said { answer, untold: Some(id) }
+                    }
+                    What::Ended { how: Ending::Deleted, .. } => refused(Refusal::NoSuchResource),
+                    _ => refused(self.engine.refusal_for_waiter(now, resource)),
+                },
+                ForWhat::Turn { id } => Said { answer: self.view(now, claim), untold: Some(id) },
+                ForWhat::News => Said { answer: self.view(now, claim), untold: None },
+                ForWhat::Update(update) => {
+                    let answer = self.handle(clocks, now, Command::Update { claim, update });
+                    Said { answer: answer.map_err(Denial::from), untold: None }
+                }
+            };
+            self.say(clocks, parked.to, said);
+        }
+    }
+
+    /// Nothing happened for as long as this caller wanted to listen.
+    pub(super) fn answer_unchanged(&mut self, clocks: Clocks, now: Moment, parked: Parked<R>) {
+        let said = match parked.for_what {
+            ForWhat::Turn { id } => Said { answer: self.view(now, parked.claim), untold: Some(id) },
+            ForWhat::News => Said { answer: self.view(now, parked.claim), untold: None },
+            ForWhat::Update(_) => refused(Refusal::Contended),
+            ForWhat::Slot { .. } => unreachable!("the engine says when a place in the queue is given up"),
+        };
+        self.say(clocks, parked.to, said);
+    }
+
+    /// A parked caller is gone: what only it stood for goes too.
+    pub(super) fn abandon(&mut self, clocks: Clocks, parked: &Parked<R>) {
+        match parked.for_what {
+            ForWhat::Slot { .. } if !self.parked.is_awaited(parked.claim) => {
+                self.order(clocks, Command::Withdraw { claim: parked.claim });
+            }
+            ForWhat::Turn { id } => self.order(clocks, Command::HandBack { claim: id }),
+            ForWhat::Slot { .. } | ForWhat::Update(_) | ForWhat::News => {}
+        }
+    }
+
+    /// While the store is away, nobody waits for ever: answers are given up after a bounded time, and what they would
+    /// have told of is handed back, in order, should it land after all.
+    pub(super) fn give_up_on_store(&mut self, clocks: Clocks) {
+        let Some(long_ago) = clocks.mono_us.checked_sub(self.limits.store_timeout_us) else { return };
+        if self.answers.oldest_mono_us().is_some_and(|oldest| oldest <= long_ago) {
+            let late: Vec<Told<R>> = self.answers.give_up(long_ago).collect();
+            for told in late {
+                if let Some(claim) = told.untold {
+                    self.order(clocks, Command::HandBack { claim });
+                }
+                self.tell_now(told.to, Denial::StoreLate);
+            }
+        }
+        if self.in_flight.is_some_and(|in_flight| in_flight.since_mono_us <= long_ago) {
+            while let Some(parked) = self.parked.take_any() {
+                self.abandon(clocks, &parked);
+                self.tell_now(parked.to, Denial::StoreLate);
+            }
+        }
+    }
+
+    fn view(&self, now: Moment, claim: ClaimId) -> Result<Reply, Denial> {
+        self.engine.view_for_waiter(now, claim).ok_or(Denial::Refused(Refusal::NoSuchClaim))
+    }
+
+    /// Says something that depends on everything up to here.
+    fn say(&mut self, clocks: Clocks, to: R, said: Said) {
+        let Said { answer, untold } = said;
+        let told = Told { to, answer, epoch: self.epoch, position: self.head, untold };
+        self.told.extend(self.answers.hold(self.head, clocks.mono_us, told));
+    }
+
+    /// Says something that depends on nothing that could be lost.
+    pub(super) fn tell_now(&mut self, to: R, denial: Denial) {
+        let position = self.answers.durable();
+        self.told.push(Told { to, answer: Err(denial), epoch: self.epoch, position, untold: None });
+    }
+}
+
+fn refused(refusal: Refusal) -> Said {
+    Said { answer: Err(Denial::Refused(refusal)), untold: None }
+}
+
+/// What a waiter for a lock hears is who let it lapse.
+fn acquired(reply: Reply, from: Option<std::sync::Arc<str>>) -> Reply {
+    match reply {
+        Reply::Lock(view, _) => Reply::Lock(view, LockNews::Acquired { from }),
+        other => other,
+    }
+}
+
+/// What is needed of a command after it was handled.
+enum Asked {
+    Slot { resource: leasehold_engine::ResourceKey, id: ClaimId },
+    Turn { id: ClaimId },
+    Activation { claim: ClaimId, update: leasehold_engine::Update },
+    News { claim: ClaimId },
+    Other,
+}
+
+impl Asked {
+    fn of(command: &Command) -> Asked {
+        match command {
+            Command::Acquire(acquire) => match acquire.resource.kind() {
+                Kind::Pool | Kind::Lock => Asked::Slot { resource: acquire.resource.clone(), id: acquire.id },
+                Kind::Claim => Asked::Turn { id: acquire.id },
+            },
+            Command::Update { claim, update } if update.status == Some(Wish::Active) => {
+                Asked::Activation { claim: *claim, update: *update }
+            }
+            Command::ViewClaim { claim } => Asked::News { claim: *claim },
+            _ => Asked::Other,
+        }
+    }
+
+    /// The id of the claim that came of it, if one did.
+    fn fresh(&self) -> Option<ClaimId> {
+        match self {
+            Asked::Slot { id, .. } | Asked::Turn { id } => Some(*id),
+            Asked::Activation { .. } | Asked::News { .. } | Asked::Other => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One change in and out of bytes. Time, claim and tag are the batch's business, since they are written relative to
+//! the change before; here are the fields that are each variant's own.
+
+use leasehold_engine::{Change, ClaimId, Claimed, Time, Token};
+
+use super::bytes::{Reader, put_varint};
+use super::error::{Problem, RecordError};
+use super::numbers::{change, part};
+use super::parts::{self, Said};
+
+pub(super) fn number(change: &Change) -> u8 {
+    match change {
+        Change::Marked => change::MARKED,
+        Change::Configured { .. } => change::CONFIGURED,
+        Change::Unconfigured { .. } => change::UNCONFIGURED,
+        Change::Claimed(_) => change::CLAIMED,
+        Change::Joined { .. } => change::JOINED,
+        Change::Granted { .. } => change::GRANTED,
+        Change::Renewed { .. } => change::RENEWED,
+        Change::Retimed { .. } => change::RETIMED,
+        Change::GraceBegan { .. } => change::GRACE_BEGAN,
+        Change::GraceOver { .. } => change::GRACE_OVER,
+        Change::Ended { .. } => change::ENDED,
+        Change::Forgotten { .. } => change::FORGOTTEN,
+    }
+}
+
+/// Whether changes of this number name a claim.
+pub(super) fn names_claim(number: u8) -> bool {
+    !matches!(number, change::MARKED | change::CONFIGURED | change::UNCONFIGURED)
+}
+
+pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
+    match change {
+        Change::Marked | Change::Configured { .. } | Change::Unconfigured { .. } => None,
+        Change::Claimed(claimed) => Some(claimed.claim),
+        Change::Joined { claim, .. }
+        | Change::Granted { claim, .. }
+        | Change::Renewed { claim, .. }
+        | Change::Retimed { claim, .. }
+        | Change::GraceBegan { claim }
+        | Change::GraceOver { claim }
+        | Change::Ended { claim, .. }
+        | Change::Forgotten { claim } => Some(*claim),
+    }
+}
+
+/// Writes what is left to say once tag, time and claim are written.
+pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
+    match change {
+        Change::Marked
+        | Change::GraceBegan { claim: _ }
+        | Change::GraceOver { claim: _ }
+        | Change::Forgotten { claim: _ } => {}
+        Change::Configured { resource, capacity } => {
+            parts::put_resource(out, resource);
+            put_varint(out, u64::from(*capacity));
+        }
+        Change::Unconfigured { resource } => parts::put_resource(out, resource),
+        Change::Claimed(claimed) => put_claimed(out, claimed, at),
+        Change::Joined { claim: _, wait_until } => parts::put_time(out, *wait_until, at),
+        Change::Granted { claim: _, slot, token, lease } => {
+            put_varint(out, u64::from(*slot));
+            put_varint(out, token.0);
+            parts::put_lease(out, *lease, at);
+        }
+        Change::Renewed { claim: _, lease } => parts::put_lease(out, *lease, at),
+        Change::Retimed { claim: _, ttl_us } => put_varint(out, *ttl_us),
+        Change::Ended { claim: _, how } => out.push(parts::ending_number(*how)),
+    }
+}
+
+/// Reads the fields of a change of this number. `claim` is there exactly when `names_claim(number)`.
+pub(super) fn fields(
+    reader: &mut Reader<'_>,
+    number: u8,
+    claim: Option<ClaimId>,
+    at: Time,
+) -> Result<Change, RecordError> {
+    match (number, claim) {
+        (change::MARKED, None) => Ok(Change::Marked),
+        (change::CONFIGURED, None) => {
+            let resource = parts::resource_key(reader)?;
+            Ok(Change::Configured { resource, capacity: reader.varint_u32("capacity")? })
+        }
+        (change::UNCONFIGURED, None) => Ok(Change::Unconfigured { resource: parts::resource_key(reader)? }),
+        (change::CLAIMED, Some(claim)) => claimed(reader, claim, at),
+        (change::JOINED, Some(claim)) => {
+            Ok(Change::Joined { claim, wait_until: parts::time(reader, "wait until", at)? })
+        }
+        (change::GRANTED, Some(claim)) => {
+            let slot = reader.varint_u32("slot")?;
+            let token = Token(reader.varint("token")?);
+            Ok(Change::Granted { claim, slot, token, lease: parts::lease(reader, at)? })
+        }
+        (change::RENEWED, Some(claim)) => Ok(Change::Renewed { claim, lease: parts::lease(reader, at)? }),
+        (change::RETIMED, Some(claim)) => Ok(Change::Retimed { claim, ttl_us: reader.varint("ttl")? }),
+        (change::GRACE_BEGAN, Some(claim)) => Ok(Change::GraceBegan { claim }),
+        (change::GRACE_OVER, Some(claim)) => Ok(Change::GraceOver { claim }),
+        (change::ENDED, Some(claim)) => Ok(Change::Ended { claim, how: parts::ending(reader)? }),
+        (change::FORGOTTEN, Some(claim)) => Ok(Change::Forgotten { claim }),
+        (unknown, _) => Err(reader.error("change", Problem::Unknown(unknown))),
+    }
+}
+
+fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
+    let Claimed { claim: _, resource, ttl_us, wait_until, client, key, metadata } = claimed;
+    let said = Said { client, key, metadata };
+    out.push(said.flags());
+    parts::put_resource(out, resource);
+    put_varint(out, *ttl_us);
+    parts::put_time(out, *wait_until, at);
+    said.put(out);
+}
+
+fn claimed(reader: &mut Reader<'_>, claim: ClaimId, at: Time) -> Result<Change, RecordError> {
+    let flags = parts::part_flags(reader, part::CLIENT | part::KEY | part::METADATA)?;
+    Ok(Change::Claimed(Box::new(Claimed {
+        claim,
+        resource: parts::resource_key(reader)?,
+        ttl_us: reader.varint("ttl")?,
+        wait_until: parts::time(reader, "wait until", at)?,
+        client: parts::client(reader, flags)?,
+        key: parts::key(reader, flags)?,
+        metadata: parts::metadata(reader, flags)?,
+    })))
+}

@@ -1,0 +1,57 @@
+//! What every record has around its body: magic, format version, checksum.
+
+use super::bytes::Reader;
+use super::error::{Problem, RecordError};
+
+/// The version this build writes. It reads this one and, once there are any, all before.
+pub const FORMAT_VERSION: u16 = 1;
+
+pub(super) const MAGIC_BYTES: usize = 4;
+const CRC_BYTES: usize = 4;
+
+/// A buffer that sealed a bigger record than this is given back rather than kept for the next one.
+const KEPT_CAPACITY_BYTES: usize = 1 << 20;
+
+/// Starts a record. The header's fields follow.
+pub(super) fn begin(out: &mut Vec<u8>, magic: [u8; MAGIC_BYTES]) {
+    out.clear();
+    out.extend_from_slice(&magic);
+    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+}
+
+/// Fills in a count that was not known when the header was written, adds the checksum and hands out the record.
+/// The buffer is left empty, its memory kept.
+pub(super) fn seal(buffer: &mut Vec<u8>, count_offset: usize, count: u32) -> Vec<u8> {
+    buffer[count_offset..count_offset + 4].copy_from_slice(&count.to_le_bytes());
+    let mut record = Vec::with_capacity(buffer.len() + CRC_BYTES);
+    record.extend_from_slice(buffer);
+    record.extend_from_slice(&crc32fast::hash(buffer).to_le_bytes());
+    buffer.clear();
+    buffer.shrink_to(KEPT_CAPACITY_BYTES);
+    record
+}
+
+/// Checks what is around a record and gives a reader of the header's fields and the body. Nothing of them is
+/// believed before the checksum was compared.
+pub(super) fn open(record: &[u8], magic: [u8; MAGIC_BYTES]) -> Result<Reader<'_>, RecordError> {
+    let mut reader = Reader::new(record);
+    if reader.array::<MAGIC_BYTES>("magic")? != magic {
+        return Err(RecordError { offset: 0, field: "magic", problem: Problem::Magic });
+    }
+    // The version comes before the checksum: another version may have its checksum elsewhere.
+    let found = reader.u16("version")?;
+    if found != FORMAT_VERSION {
+        return Err(RecordError { offset: MAGIC_BYTES, field: "version", problem: Problem::Version { found } });
+    }
+    let Some((before, stored)) = record.split_last_chunk::<CRC_BYTES>() else {
+        return Err(reader.error("checksum", Problem::Short { needed: CRC_BYTES as u64, left: 0 }));
+    };
+    let (stored, computed) = (u32::from_le_bytes(*stored), crc32fast::hash(before));
+    if stored != computed {
+        let problem = Problem::Checksum { stored, computed };
+        return Err(RecordError { offset: before.len(), field: "checksum", problem });
+    }
+    let mut reader = Reader::new(before);
+    reader.take("magic and version", MAGIC_BYTES as u64 + 2)?;
+    Ok(reader)
+}

@@ -1,0 +1,202 @@
+//! What changes and facts have in common: resource keys, endings, statuses, leases, points in time, optional texts.
+
+use std::sync::Arc;
+
+use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Lease, Moment, ResourceKey, Status, Time, Wall};
+
+use super::bytes::{Reader, put_str, put_varint, unzigzag, zigzag};
+use super::error::{Problem, RecordError};
+use super::numbers::{ending, part, point, resource, status};
+
+/// Distances beyond this are written as absolute values, so that adding `point::RELATIVE` cannot overflow.
+const DISTANCE_MAX: u64 = 1 << 62;
+
+fn put_point(out: &mut Vec<u8>, value: u64, base: u64, none: u64) {
+    if value == none {
+        put_varint(out, point::NONE);
+    } else if value.abs_diff(base) < DISTANCE_MAX {
+        put_varint(out, point::RELATIVE + zigzag(value.wrapping_sub(base).cast_signed()));
+    } else {
+        put_varint(out, point::ABSOLUTE);
+        put_varint(out, value);
+    }
+}
+
+fn point(reader: &mut Reader<'_>, field: &'static str, base: u64, none: u64) -> Result<u64, RecordError> {
+    match reader.varint(field)? {
+        point::NONE => Ok(none),
+        point::ABSOLUTE => reader.varint(field),
+        relative => base
+            .checked_add_signed(unzigzag(relative - point::RELATIVE))
+            .ok_or_else(|| reader.error(field, Problem::Range)),
+    }
+}
+
+pub(super) fn put_time(out: &mut Vec<u8>, time: Time, base: Time) {
+    put_point(out, time.0, base.0, Time::NEVER.0);
+}
+
+pub(super) fn time(reader: &mut Reader<'_>, field: &'static str, base: Time) -> Result<Time, RecordError> {
+    point(reader, field, base.0, Time::NEVER.0).map(Time)
+}
+
+pub(super) fn put_moment(out: &mut Vec<u8>, moment: Moment, base: Moment) {
+    put_time(out, moment.at, base.at);
+    put_point(out, moment.wall.0, base.wall.0, 0);
+}
+
+pub(super) fn moment(reader: &mut Reader<'_>, field: &'static str, base: Moment) -> Result<Moment, RecordError> {
+    Ok(Moment { at: time(reader, field, base.at)?, wall: Wall(point(reader, field, base.wall.0, 0)?) })
+}
+
+pub(super) fn put_lease(out: &mut Vec<u8>, lease: Lease, base: Time) {
+    put_time(out, lease.deadline, base);
+    put_varint(out, lease.grace_us);
+}
+
+pub(super) fn lease(reader: &mut Reader<'_>, base: Time) -> Result<Lease, RecordError> {
+    Ok(Lease { deadline: time(reader, "deadline", base)?, grace_us: reader.varint("grace")? })
+}
+
+pub(super) fn put_claim_id(out: &mut Vec<u8>, claim: ClaimId) {
+    out.extend_from_slice(&claim.0.to_le_bytes());
+}
+
+pub(super) fn claim_id(reader: &mut Reader<'_>) -> Result<ClaimId, RecordError> {
+    reader.u128("claim").map(ClaimId)
+}
+
+pub(super) fn put_resource(out: &mut Vec<u8>, key: &ResourceKey) {
+    match key {
+        ResourceKey::Pool(id) => {
+            out.push(resource::POOL);
+            out.extend_from_slice(&id.to_le_bytes());
+        }
+        ResourceKey::Claim(name) => {
+            out.push(resource::CLAIM);
+            put_str(out, name);
+        }
+        ResourceKey::Lock(name) => {
+            out.push(resource::LOCK);
+            put_str(out, name);
+        }
+    }
+}
+
+pub(super) fn resource_key(reader: &mut Reader<'_>) -> Result<ResourceKey, RecordError> {
+    match reader.u8("resource kind")? {
+        resource::POOL => Ok(ResourceKey::Pool(reader.u128("pool")?)),
+        resource::CLAIM => Ok(ResourceKey::Claim(reader.str("resource name")?.into())),
+        resource::LOCK => Ok(ResourceKey::Lock(reader.str("lock name")?.into())),
+        unknown => Err(reader.error("resource kind", Problem::Unknown(unknown))),
+    }
+}
+
+pub(super) fn ending_number(how: Ending) -> u8 {
+    match how {
+        Ending::Released => ending::RELEASED,
+        Ending::Expired => ending::EXPIRED,
+        Ending::Revoked => ending::REVOKED,
+        Ending::Aborted => ending::ABORTED,
+        Ending::Withdrawn => ending::WITHDRAWN,
+        Ending::TimedOut => ending::TIMED_OUT,
+        Ending::Deleted => ending::DELETED,
+        Ending::HandedBack => ending::HANDED_BACK,
+        Ending::Superseded => ending::SUPERSEDED,
+    }
+}
+
+fn ending_of(number: u8) -> Option<Ending> {
+    match number {
+        ending::RELEASED => Some(Ending::Released),
+        ending::EXPIRED => Some(Ending::Expired),
+        ending::REVOKED => Some(Ending::Revoked),
+        ending::ABORTED => Some(Ending::Aborted),
+        ending::WITHDRAWN => Some(Ending::Withdrawn),
+        ending::TIMED_OUT => Some(Ending::TimedOut),
+        ending::DELETED => Some(Ending::Deleted),
+        ending::HANDED_BACK => Some(Ending::HandedBack),
+        ending::SUPERSEDED => Some(Ending::Superseded),
+        _ => None,
+    }
+}
+
+pub(super) fn ending(reader: &mut Reader<'_>) -> Result<Ending, RecordError> {
+    let number = reader.u8("ending")?;
+    ending_of(number).ok_or_else(|| reader.error("ending", Problem::Unknown(number)))
+}
+
+pub(super) fn put_status(out: &mut Vec<u8>, status: Status) {
+    out.push(match status {
+        Status::Waiting => status::WAITING,
+        Status::Active => status::ACTIVE,
+        Status::Grace => status::GRACE,
+        Status::Lapsed => status::LAPSED,
+        Status::Ended(how) => ending_number(how),
+    });
+}
+
+pub(super) fn status(reader: &mut Reader<'_>) -> Result<Status, RecordError> {
+    match reader.u8("status")? {
+        status::WAITING => Ok(Status::Waiting),
+        status::ACTIVE => Ok(Status::Active),
+        status::GRACE => Ok(Status::Grace),
+        status::LAPSED => Ok(Status::Lapsed),
+        number => match ending_of(number) {
+            Some(how) => Ok(Status::Ended(how)),
+            None => Err(reader.error("status", Problem::Unknown(number))),
+        },
+    }
+}
+
+/// What a caller may have said about a claim, as borrowed from a change or a fact.
+pub(super) struct Said<'a> {
+    pub(super) client: &'a Option<Arc<str>>,
+    pub(super) key: &'a Option<IdempotencyKey>,
+    pub(super) metadata: &'a Option<Arc<str>>,
+}
+
+impl Said<'_> {
+    /// The `part` flags that say which of it is there.
+    pub(super) fn flags(&self) -> u8 {
+        let flag = |there: bool, flag: u8| if there { flag } else { 0 };
+        flag(self.client.is_some(), part::CLIENT)
+            | flag(self.key.is_some(), part::KEY)
+            | flag(self.metadata.is_some(), part::METADATA)
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        if let Some(client) = self.client {
+            put_str(out, client);
+        }
+        if let Some(key) = self.key {
+            put_str(out, &key.name);
+            out.extend_from_slice(&key.fingerprint.to_le_bytes());
+        }
+        if let Some(metadata) = self.metadata {
+            put_str(out, metadata);
+        }
+    }
+}
+
+/// Reads the flags of optional parts, of which only `known` can be set.
+pub(super) fn part_flags(reader: &mut Reader<'_>, known: u8) -> Result<u8, RecordError> {
+    let flags = reader.u8("parts")?;
+    if flags & !known == 0 { Ok(flags) } else { Err(reader.error("parts", Problem::Unknown(flags))) }
+}
+
+pub(super) fn client(reader: &mut Reader<'_>, flags: u8) -> Result<Option<Arc<str>>, RecordError> {
+    if flags & part::CLIENT == 0 { Ok(None) } else { reader.str("client").map(|text| Some(text.into())) }
+}
+
+pub(super) fn key(reader: &mut Reader<'_>, flags: u8) -> Result<Option<IdempotencyKey>, RecordError> {
+    if flags & part::KEY == 0 {
+        return Ok(None);
+    }
+    let name = reader.str("idempotency key")?.into();
+    Ok(Some(IdempotencyKey { name, fingerprint: reader.u64("fingerprint")? }))
+}
+
+pub(super) fn metadata(reader: &mut Reader<'_>, flags: u8) -> Result<Option<Arc<str>>, RecordError> {
+    if flags & part::METADATA == 0 { Ok(None) } else { reader.str("metadata").map(|text| Some(text.into())) }
+}

@@ -1,0 +1,68 @@
+//! Why a store does not do what it was asked to. Kept apart by what its owner has to do about it.
+
+use std::error::Error as StdError;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::ids::Position;
+
+/// What to do about damage, wherever it is found.
+pub(super) const RESTORE: &str = "nothing was changed; restore the data from a backup, or move it away to start empty";
+
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Not the owner (any more). Nothing was written; stop acting as the owner.
+    #[error("fenced: {0}")]
+    Fenced(String),
+
+    /// Another process has it open.
+    #[error(
+        "the data directory {} is in use by {}; one server at a time can have it open",
+        directory.display(),
+        match holder { Some(pid) => format!("process {pid}"), None => "another process".to_owned() }
+    )]
+    Locked { directory: PathBuf, holder: Option<u32> },
+
+    /// What is there is not what was written.
+    #[error("{place} is damaged: {what}; {advice}")]
+    Damaged { place: String, what: String, advice: String },
+
+    /// Sound, but not something this build can open.
+    #[error("{place} cannot be opened: {what}")]
+    Unsupported { place: String, what: String },
+
+    /// There is no room left.
+    #[error("no room left in {place}")]
+    Full { place: String },
+
+    /// The store said no to something it should be able to do. Fatal: exit and recover.
+    #[error("{doing} failed: {source}")]
+    Failed { doing: String, source: Box<dyn StdError + Send + Sync> },
+
+    /// Nobody knows whether it happened. Send the identical batch again.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+
+    /// An earlier error was fatal, so nothing is acknowledged any more.
+    #[error("the store stopped after an error: {why}")]
+    Poisoned { why: String },
+
+    /// The checkpoint is ahead of what is durable. Append and try again.
+    #[error("the checkpoint is of position {upto}, but the journal has got to {head} only")]
+    NotYet { upto: Position, head: Position },
+
+    /// The caller broke the contract.
+    #[error("{0}")]
+    Misused(&'static str),
+}
+
+impl StoreError {
+    pub(crate) fn damaged(place: impl Into<String>, what: impl Into<String>) -> Self {
+        StoreError::Damaged { place: place.into(), what: what.into(), advice: RESTORE.to_owned() }
+    }
+
+    pub(crate) fn failed(doing: impl Into<String>, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        StoreError::Failed { doing: doing.into(), source: source.into() }
+    }
+}

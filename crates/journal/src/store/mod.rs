@@ -1,0 +1,110 @@
+//! The contract of a store: where the batches and checkpoints of a stream are kept.
+//!
+//! A store belongs to one thread, which calls it blocking:
+//!
+//! ```text
+//! open ─▶ chunks of the checkpoint, batches of the tail ─▶ visit
+//! loop    append(batch) … maintain() …
+//! at times   begin_checkpoint(upto)  put_chunk  append  put_chunk  append …  finish_checkpoint()
+//! ```
+//!
+//! Every append is conditional on (epoch, position): whoever opened the stream last owns it, and nobody else's batch
+//! gets in. What the records say is checked here on the way out (`verify`), what they mean is not known here.
+
+mod error;
+pub mod memory;
+pub mod sqlite;
+pub mod verify;
+
+pub use error::StoreError;
+pub use memory::MemoryOpener;
+pub use sqlite::SqliteOpener;
+
+use crate::ids::{Epoch, Position};
+use crate::record::Batch;
+
+/// A stream that is open, and owned until somebody else opens it.
+pub trait Store: Send {
+    /// Durable when it returns `Ok`. `Fenced` when another epoch owns the stream or the batch does not go on from the
+    /// head; nothing was written then. The identical batch again is `Ok` and happens once, as long as nothing was
+    /// appended after it. After any other error nothing is known and nothing more will be acknowledged: open again.
+    fn append(&mut self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// Starts a checkpoint of the state after the change at `upto`, which may still have to be appended. Appends go
+    /// on between its chunks, and nothing is replaced before it is finished. One that was begun before and not
+    /// finished is dropped.
+    fn begin_checkpoint(&mut self, upto: Position) -> Result<(), StoreError>;
+
+    /// Adds the next chunk to the checkpoint that was begun. When it is `Full` the checkpoint is dropped, and appends
+    /// go on as long as they can.
+    fn put_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError>;
+
+    /// Makes it, atomically, the checkpoint of the stream. `NotYet` while `upto` is not durable: append and try again.
+    fn finish_checkpoint(&mut self) -> Result<(), StoreError>;
+
+    /// Does one bounded slice of housekeeping, such as deleting what a checkpoint replaced. To be called after
+    /// appends and when there is nothing else to do; costs next to nothing when nothing is to be done. True while
+    /// there is more to do.
+    fn maintain(&mut self) -> Result<bool, StoreError>;
+
+    /// Whether there is room to go on. Cheap enough to be asked once a second.
+    fn room(&self) -> Room;
+
+    fn sizes(&self) -> Sizes;
+}
+
+/// Takes hold of streams.
+pub trait Opener {
+    /// Becomes the owner of a stream by raising its epoch durably, and streams what is there to `visit`: the chunks of
+    /// its checkpoint in order, then the batches after it. The first batch may begin before the checkpoint's end,
+    /// whose changes are in the checkpoint already. A torn tail is dropped, with a note. Damage anywhere else is an
+    /// error, and so is whatever `visit` returns; the stream is left as it was then.
+    fn open(
+        &self,
+        partition: u32,
+        visit: &mut dyn FnMut(Recovered<'_>) -> Result<(), StoreError>,
+    ) -> Result<Opened, StoreError>;
+}
+
+/// A record that was found, its checksum and its place in the stream verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovered<'a> {
+    Chunk(&'a [u8]),
+    Batch(&'a [u8]),
+}
+
+pub struct Opened {
+    pub store: Box<dyn Store>,
+    /// To be written into every batch from now on.
+    pub epoch: Epoch,
+    /// The position of the last change that is there. The next batch starts after it.
+    pub head: Position,
+    /// What is worth a line in the log, such as a torn tail.
+    pub notes: Vec<String>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Opened { store: _, epoch, head, notes } = self;
+        f.debug_struct("Opened").field("epoch", epoch).field("head", head).field("notes", notes).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Enough,
+    /// Time to refuse what makes the journal grow, while releases and expiries still fit.
+    Low {
+        left_bytes: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Batches that a restart would read.
+    pub tail_bytes: u64,
+    /// Chunks that a restart would read.
+    pub checkpoint_bytes: u64,
+    /// What it all takes up where it is kept, the replaced past and free space included.
+    pub file_bytes: u64,
+}

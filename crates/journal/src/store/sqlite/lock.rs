@@ -1,0 +1,37 @@
+//! One server at a time in a data directory: an operating-system lock on a file in it. The lock goes with the process,
+//! however it ends; the process id in the file is only there to be shown.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use super::LOCK_FILE;
+use crate::store::error::StoreError;
+
+#[derive(Debug)]
+pub(super) struct DirectoryLock {
+    /// Unlocked when it is closed.
+    _file: File,
+}
+
+impl DirectoryLock {
+    pub(super) fn acquire(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(LOCK_FILE);
+        let failed = |error| StoreError::failed(format!("locking {}", path.display()), error);
+        // Never truncated on opening: it may hold somebody else's process id.
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = opened.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {
+                file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
+                Ok(DirectoryLock { _file: file })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                Err(StoreError::Locked { directory: directory.to_owned(), holder })
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+}

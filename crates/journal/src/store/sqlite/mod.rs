@@ -1,0 +1,236 @@
+//! The default store: one SQLite database in a data directory, one row a batch.
+//!
+//! ```text
+//! leasehold.lock      held while open (`lock`)
+//! leasehold.db        stream, batch, checkpoint, chunk (`schema`)
+//! leasehold.db-wal    where commits go first; inspected before SQLite sees it (`wal`),
+//!                     moved into the database off the commit path (`backfill`)
+//! ```
+//!
+//! Here is how it is opened; `store` is what can be done then.
+
+mod backfill;
+mod lock;
+mod schema;
+mod store;
+mod wal;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::config::DbConfig;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
+
+use self::backfill::Backfill;
+use self::lock::DirectoryLock;
+use self::schema::store_error;
+use self::store::{Finished, SqliteStore};
+use super::error::StoreError;
+use super::verify::Verifier;
+use super::{Opened, Opener, Recovered};
+use crate::ids::{Epoch, Position};
+
+const DATABASE_FILE: &str = "leasehold.db";
+const WAL_FILE: &str = "leasehold.db-wal";
+const LOCK_FILE: &str = "leasehold.lock";
+
+const PAGE_BYTES: u32 = 4096;
+
+/// Opens the database in a directory, which is made if it is not there.
+#[derive(Clone, Debug)]
+pub struct SqliteOpener {
+    directory: PathBuf,
+    max_bytes: Option<u64>,
+}
+
+impl SqliteOpener {
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        SqliteOpener { directory: directory.into(), max_bytes: None }
+    }
+
+    /// Lets the database file grow to this size and no further, as if the disk were full then.
+    #[must_use]
+    pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = Some(max_bytes);
+        self
+    }
+
+    fn configure(&self, connection: &mut Connection) -> rusqlite::Result<Arc<AtomicU64>> {
+        if let Some(max_bytes) = self.max_bytes {
+            let pages = (max_bytes / u64::from(PAGE_BYTES)).max(1);
+            connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+        }
+        let wal_frames = Arc::new(AtomicU64::new(0));
+        let frames = Arc::clone(&wal_frames);
+        connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, now: i32| {
+            frames.store(u64::from(now.unsigned_abs()), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(wal_frames)
+    }
+}
+
+impl Opener for SqliteOpener {
+    fn open(
+        &self,
+        partition: u32,
+        visit: &mut dyn FnMut(Recovered<'_>) -> Result<(), StoreError>,
+    ) -> Result<Opened, StoreError> {
+        let mut notes = Vec::new();
+        make_directory(&self.directory)?;
+        let lock = DirectoryLock::acquire(&self.directory)?;
+        let path = self.directory.join(DATABASE_FILE);
+        let place = path.display().to_string();
+        notes.extend(inspect_wal(&self.directory)?);
+
+        let failed = |error| store_error("opening", &place, error);
+        let mut connection = schema::connect(&path).map_err(failed)?;
+        // Until all is verified, closing must leave the files as they are.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+        schema::prepare(&mut connection, &place, partition)?;
+        schema::check_structure(&connection, &place)?;
+        let found = read(&connection, &place, partition, visit)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
+
+        let wal_frames = self.configure(&mut connection).map_err(failed)?;
+        let epoch = found.epoch.next();
+        connection.execute("UPDATE stream SET epoch = ?1", (epoch.0,)).map_err(failed)?;
+        start_log_over(&connection).map_err(failed)?;
+        let head = found.head;
+        let backfill = Backfill::start(&path, &place)?;
+        let store = SqliteStore::new(backfill, connection, lock, self.directory.clone(), wal_frames, epoch, found);
+        Ok(Opened { store: Box::new(store), epoch, head, notes })
+    }
+}
+
+/// What there was in the database.
+struct Found {
+    epoch: Epoch,
+    head: Position,
+    checkpoint: Option<Finished>,
+    tail_bytes: u64,
+}
+
+/// Reads and verifies the whole stream.
+fn read(
+    connection: &Connection,
+    place: &str,
+    partition: u32,
+    visit: &mut dyn FnMut(Recovered<'_>) -> Result<(), StoreError>,
+) -> Result<Found, StoreError> {
+    let failed = |error| store_error("reading the journal", place, error);
+    let mut verifier = Verifier::new(place, partition);
+
+    let (epoch, checkpoint): (u64, Option<u64>) = connection
+        .query_row("SELECT epoch, checkpoint FROM stream", (), |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(failed)?;
+    let mut finished = None;
+    if let Some(id) = checkpoint {
+        let row = connection
+            .query_row("SELECT upto, chunks FROM checkpoint WHERE id = ?1", (id,), |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional();
+        let Some((upto, chunks)) = row.map_err(failed)? else {
+            return Err(StoreError::damaged(place, format!("checkpoint {id} is missing")));
+        };
+        let upto = Position(upto);
+        verifier.expect_checkpoint(upto, chunks);
+        let mut bytes = 0;
+        each_record(
+            connection,
+            "SELECT number, record FROM chunk WHERE checkpoint = ?1 ORDER BY number",
+            id,
+            failed,
+            |_, record| {
+                verifier.chunk(record)?;
+                bytes += record.len() as u64;
+                visit(Recovered::Chunk(record))
+            },
+        )?;
+        finished = Some(Finished { id, upto, bytes });
+    }
+
+    let upto = finished.as_ref().map_or(Position::START, |finished| finished.upto);
+    let mut tail_bytes = 0;
+    each_record(
+        connection,
+        "SELECT position, record FROM batch WHERE position > ?1 ORDER BY position",
+        upto.0,
+        failed,
+        |position, record| {
+            let header = verifier.batch(record)?;
+            if header.last().0 != position {
+                let what = format!("the batch up to {} is there", header.last());
+                return Err(StoreError::damaged(format!("{place}, journal position {position}"), what));
+            }
+            tail_bytes += record.len() as u64;
+            visit(Recovered::Batch(record))
+        },
+    )?;
+    let epoch = Epoch(epoch);
+    Ok(Found { epoch, head: verifier.finish(epoch)?, checkpoint: finished, tail_bytes })
+}
+
+/// Hands out the rows of a query for a number and a record, one by one.
+fn each_record(
+    connection: &Connection,
+    sql: &str,
+    parameter: u64,
+    failed: impl Fn(rusqlite::Error) -> StoreError,
+    mut act: impl FnMut(u64, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(sql).map_err(&failed)?;
+    let mut rows = statement.query((parameter,)).map_err(&failed)?;
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let number = row.get(0).map_err(&failed)?;
+        let record = row.get_ref(1).and_then(|value| value.as_blob().map_err(Into::into)).map_err(&failed)?;
+        act(number, record)?;
+    }
+    Ok(())
+}
+
+fn make_directory(directory: &Path) -> Result<(), StoreError> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(directory)
+        .map_err(|error| StoreError::failed(format!("making the data directory {}", directory.display()), error))
+}
+
+/// Refuses damage that SQLite would not notice. May have a note to give.
+fn inspect_wal(directory: &Path) -> Result<Option<String>, StoreError> {
+    let path = directory.join(WAL_FILE);
+    let place = path.display().to_string();
+    let failed = |error| StoreError::failed(format!("reading {place}"), error);
+    let verdict = wal::inspect(&path).map_err(failed)?;
+    let database_exists = directory.join(DATABASE_FILE).try_exists().map_err(failed)?;
+    match verdict {
+        _ if !database_exists && path.try_exists().map_err(failed)? => {
+            Err(StoreError::damaged(place, format!("{DATABASE_FILE}, to which it belongs, is missing")))
+        }
+        wal::Verdict::Whole => Ok(None),
+        wal::Verdict::Torn(wal::Place { frame, offset }) => Ok(Some(format!(
+            "{place} ends in a write that was cut off (frame {frame}, byte {offset}); it was never acknowledged and is dropped"
+        ))),
+        wal::Verdict::Damaged(wal::Place { frame, offset }) => {
+            let what = format!("frame {frame} at byte {offset} is not what was written, but what follows it is");
+            Err(StoreError::damaged(place, what))
+        }
+    }
+}
+
+/// Begins every session with an empty log. `wal` relies on it: what a crash left behind never mixes with what is
+/// written after it.
+fn start_log_over(connection: &Connection) -> rusqlite::Result<()> {
+    match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
+        Ok(_) => Ok(()),
+        Err(error) => match error.sqlite_error_code() {
+            // Somebody is looking at the database with other tools, or the disk is full. The log goes on where it is.
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(()),
+            _ => Err(error),
+        },
+    }
+}

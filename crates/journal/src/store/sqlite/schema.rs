@@ -1,0 +1,125 @@
+//! The database itself: how connections are set up, which tables there are, and whether this build may touch them.
+
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::PAGE_BYTES;
+use crate::store::error::StoreError;
+
+/// "LSHD" in the file's header, so that `file` and we can tell whose it is.
+const APPLICATION_ID: i32 = 0x4c53_4844;
+/// The version of the tables. The records in them have their own.
+const SCHEMA_VERSION: i32 = 1;
+
+/// How long to wait for somebody who looks at the database with other tools.
+const BUSY_TIMEOUT_MS: u32 = 5_000;
+
+const TABLES: &str = "
+    -- Who owns the stream, and which checkpoint counts. Exactly one row.
+    CREATE TABLE stream (
+        partition INTEGER PRIMARY KEY,
+        epoch INTEGER NOT NULL,
+        checkpoint INTEGER
+    ) STRICT;
+    -- One row a batch, under the position of its last change: the head is the greatest.
+    CREATE TABLE batch (
+        position INTEGER PRIMARY KEY,
+        record BLOB NOT NULL
+    ) STRICT;
+    -- The number of chunks is filled in when a checkpoint is finished.
+    CREATE TABLE checkpoint (
+        id INTEGER PRIMARY KEY,
+        upto INTEGER NOT NULL,
+        chunks INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE chunk (
+        checkpoint INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        record BLOB NOT NULL,
+        PRIMARY KEY (checkpoint, number)
+    ) STRICT;
+";
+
+/// Opens a connection the way every connection here is set up.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(std::time::Duration::from_millis(u64::from(BUSY_TIMEOUT_MS)))?;
+    let pages: u64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    if pages == 0 {
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    // A plain fsync on macOS only reaches the drive's cache.
+    #[cfg(target_os = "macos")]
+    {
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    }
+    // Moving the write-ahead log into the database is `backfill`'s business.
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+    Ok(connection)
+}
+
+/// Makes the tables of a new database, or checks that an existing one is ours, of a version we know, and of this
+/// partition.
+pub(super) fn prepare(connection: &mut Connection, place: &str, partition: u32) -> Result<(), StoreError> {
+    let failed = |error| store_error("reading the header of the database", place, error);
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(failed);
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    let tables: u64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0)).map_err(failed)?;
+    let unsupported = |what: String| Err(StoreError::Unsupported { place: place.to_owned(), what });
+    match (application, version) {
+        (0, 0) if tables == 0 => {
+            create(connection, partition).map_err(|error| store_error("making the tables", place, error))
+        }
+        (APPLICATION_ID, SCHEMA_VERSION) => {
+            let found = connection.query_row("SELECT partition FROM stream", (), |row| row.get::<_, u32>(0));
+            match found.map_err(failed)? {
+                found if found == partition => Ok(()),
+                found => unsupported(format!("it holds partition {found}, not {partition}")),
+            }
+        }
+        (APPLICATION_ID, newer) if newer > SCHEMA_VERSION => unsupported(format!(
+            "it was written by a newer version of Leasehold (tables of version {newer}, this one knows {SCHEMA_VERSION}); \
+             run that version, or a later one"
+        )),
+        (APPLICATION_ID, unknown) => {
+            Err(StoreError::damaged(place, format!("there never was a version {unknown} of it")))
+        }
+        _ => unsupported("it is not a Leasehold database; choose another directory".to_owned()),
+    }
+}
+
+fn create(connection: &mut Connection, partition: u32) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(TABLES)?;
+    transaction.execute("INSERT INTO stream (partition, epoch) VALUES (?1, 0)", (partition,))?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    transaction.commit()
+}
+
+/// Lets SQLite check the structure of its file: a flipped bit there can make rows vanish that no record's checksum
+/// would miss.
+pub(super) fn check_structure(connection: &Connection, place: &str) -> Result<(), StoreError> {
+    let found = connection.query_row("PRAGMA quick_check(1)", (), |row| row.get::<_, String>(0));
+    match found.map_err(|error| store_error("checking the database", place, error))?.as_str() {
+        "ok" => Ok(()),
+        what => Err(StoreError::damaged(place, what.replace('\n', ", "))),
+    }
+}
+
+/// What an error of SQLite means for whoever owns the store.
+pub(super) fn store_error(doing: &str, place: &str, error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full { place: place.to_owned() },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::damaged(place, error.to_string()),
+        _ => StoreError::failed(format!("{doing} in {place}"), error),
+    }
+}

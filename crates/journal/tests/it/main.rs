@@ -1,0 +1,12 @@
+//! Everything that is tested from outside: the record format, and every store against one conformance suite.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+#![allow(clippy::similar_names, reason = "the opener opened, the appender appended")]
+
+mod conformance;
+mod fixtures;
+mod memory;
+mod record;
+mod samples;
+mod sqlite;
+mod sqlite_damage;

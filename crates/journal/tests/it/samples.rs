@@ -1,0 +1,272 @@
+//! Changes and facts to try things with: one fixed set that has every variant, and strategies that make them up.
+
+use std::sync::Arc;
+
+use leasehold_engine::{
+    Change, ClaimFact, ClaimId, Claimed, Counters, Ending, Fact, IdempotencyKey, Lease, Moment, ResourceFact,
+    ResourceKey, Status, Time, Token, Wall,
+};
+use proptest::prelude::*;
+
+pub(crate) const ENDINGS: [Ending; 9] = [
+    Ending::Released,
+    Ending::Expired,
+    Ending::Revoked,
+    Ending::Aborted,
+    Ending::Withdrawn,
+    Ending::TimedOut,
+    Ending::Deleted,
+    Ending::HandedBack,
+    Ending::Superseded,
+];
+
+/// Which variant it is. A new one fails to compile here, and then has to be added to the fixed set below.
+pub(crate) fn variant(change: &Change) -> usize {
+    match change {
+        Change::Marked => 0,
+        Change::Configured { .. } => 1,
+        Change::Unconfigured { .. } => 2,
+        Change::Claimed(_) => 3,
+        Change::Joined { .. } => 4,
+        Change::Granted { .. } => 5,
+        Change::Renewed { .. } => 6,
+        Change::Retimed { .. } => 7,
+        Change::GraceBegan { .. } => 8,
+        Change::GraceOver { .. } => 9,
+        Change::Ended { .. } => 10,
+        Change::Forgotten { .. } => 11,
+    }
+}
+pub(crate) const VARIANTS: usize = 12;
+
+fn resources() -> [ResourceKey; 3] {
+    [
+        ResourceKey::Pool(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),
+        ResourceKey::Claim("reports/übersicht".into()),
+        ResourceKey::Lock("nightly".into()),
+    ]
+}
+
+fn key() -> IdempotencyKey {
+    IdempotencyKey { name: "order-17".into(), fingerprint: 0xfeed_beef_dead_cafe }
+}
+
+/// Every variant of every enum, every optional part there and not there. Part of the fixtures: never changed.
+pub(crate) fn changes() -> Vec<(Moment, Change)> {
+    let (one, two) = (ClaimId(0x1111_2222_3333_4444_5555_6666_7777_8888), ClaimId(7));
+    let lease = Lease { deadline: Time(5_000_000 + 30_000_000), grace_us: 5_000_000 };
+    let mut changes = vec![Change::Marked];
+    changes.extend(resources().map(|resource| Change::Configured { resource, capacity: 3 }));
+    changes.extend(resources().map(|resource| Change::Unconfigured { resource }));
+    changes.extend(resources().map(|resource| {
+        let ttl_us = 30_000_000;
+        let wait_until = Time::NEVER;
+        let claimed = Claimed { claim: one, resource, ttl_us, wait_until, client: None, key: None, metadata: None };
+        Change::Claimed(Box::new(claimed))
+    }));
+    changes.push(Change::Claimed(Box::new(Claimed {
+        claim: two,
+        resource: ResourceKey::Claim("reports".into()),
+        ttl_us: u64::MAX,
+        wait_until: Time(1),
+        client: Some("worker 1".into()),
+        key: Some(key()),
+        metadata: Some(r#"{"why":"test"}"#.into()),
+    })));
+    changes.extend([
+        Change::Granted { claim: two, slot: 2, token: Token(u64::MAX), lease },
+        Change::Joined { claim: one, wait_until: Time(6_000_000) },
+        Change::Granted { claim: one, slot: u32::MAX, token: Token(17), lease },
+        Change::Renewed { claim: one, lease: Lease { deadline: Time::NEVER, grace_us: 0 } },
+        Change::Retimed { claim: one, ttl_us: 60_000_000 },
+        Change::GraceBegan { claim: one },
+        Change::GraceOver { claim: one },
+    ]);
+    changes.extend(ENDINGS.map(|how| Change::Ended { claim: two, how }));
+    changes.push(Change::Forgotten { claim: two });
+    // Time stands still, passes, and the wall clock goes with it, ahead of it and back.
+    let moments = (0_u64..).map(|i| Moment {
+        at: Time(5_000_000 + i / 2 * 1_000),
+        wall: Wall(1_700_000_000_000_000 + i / 2 * 1_000 + [0, 0, 500, 3_600_000_000][(i / 3 % 4) as usize]),
+    });
+    moments.zip(changes).collect()
+}
+
+pub(crate) const CHECKPOINT_AT: Moment = Moment { at: Time(9_000_000), wall: Wall(1_700_000_009_000_000) };
+
+/// As `changes`, for facts.
+pub(crate) fn facts() -> Vec<Fact> {
+    let mut facts = vec![Fact::Counters(Counters { last_token: Token(99), last_order: 12_345 })];
+    facts.extend(resources().into_iter().zip([true, false, true]).map(|(resource, configured)| {
+        Fact::Resource(ResourceFact { resource, capacity: 1, configured, last_token: Token(5) })
+    }));
+    let statuses = [Status::Waiting, Status::Active, Status::Grace, Status::Lapsed];
+    let statuses = statuses.into_iter().chain(ENDINGS.map(Status::Ended));
+    for (order, status) in (1..).zip(statuses) {
+        let full = order % 2 == 0;
+        let moment = Moment { at: Time(order * 1_000_000), wall: Wall(if full { 1_700_000_000_000_000 } else { 0 }) };
+        facts.push(Fact::Claim(Box::new(ClaimFact {
+            claim: ClaimId(u128::from(order) << 64),
+            resource: resources()[(order % 3) as usize].clone(),
+            order,
+            status,
+            seen: full,
+            ttl_us: 30_000_000,
+            wait_until: if full { Time(40_000_000) } else { Time::NEVER },
+            slot: u32::from(full),
+            token: Token(if full { order } else { 0 }),
+            lease: Lease { deadline: Time(if full { 33_000_000 } else { 0 }), grace_us: 0 },
+            created: moment,
+            granted: full.then_some(moment),
+            ended: matches!(status, Status::Ended(_)).then_some(moment),
+            client: full.then(|| "worker 1".into()),
+            key: full.then(key),
+            metadata: full.then(|| "{}".into()),
+        })));
+    }
+    facts
+}
+
+/// Numbers of all magnitudes, the edges among them.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(u64::MAX), (any::<u64>(), 0_u32..64).prop_map(|(value, shift)| value >> shift)]
+}
+
+fn small() -> impl Strategy<Value = u32> {
+    number().prop_map(|value| u32::try_from(value & 0xffff_ffff).unwrap())
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    number().prop_map(Time)
+}
+
+fn text() -> impl Strategy<Value = Arc<str>> {
+    prop_oneof!["\\PC{0,20}", "[a-z]{200,300}"].prop_map(Into::into)
+}
+
+fn resource() -> impl Strategy<Value = ResourceKey> {
+    prop_oneof![
+        any::<u128>().prop_map(ResourceKey::Pool),
+        text().prop_map(ResourceKey::Claim),
+        text().prop_map(ResourceKey::Lock),
+    ]
+}
+
+/// From a small set, so that the same claim is named twice in a row at times.
+fn claim() -> impl Strategy<Value = ClaimId> {
+    prop_oneof![(0_u128..3).prop_map(ClaimId), any::<u128>().prop_map(ClaimId)]
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    (time(), number()).prop_map(|(deadline, grace_us)| Lease { deadline, grace_us })
+}
+
+fn idempotency_key() -> impl Strategy<Value = IdempotencyKey> {
+    (text(), any::<u64>()).prop_map(|(name, fingerprint)| IdempotencyKey { name, fingerprint })
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop::sample::select(ENDINGS.to_vec())
+}
+
+fn claimed() -> impl Strategy<Value = Claimed> {
+    let said = (prop::option::of(text()), prop::option::of(idempotency_key()), prop::option::of(text()));
+    (claim(), resource(), number(), time(), said).prop_map(|(claim, resource, ttl_us, wait_until, said)| {
+        let (client, key, metadata) = said;
+        Claimed { claim, resource, ttl_us, wait_until, client, key, metadata }
+    })
+}
+
+pub(crate) fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        Just(Change::Marked),
+        (resource(), small()).prop_map(|(resource, capacity)| Change::Configured { resource, capacity }),
+        resource().prop_map(|resource| Change::Unconfigured { resource }),
+        claimed().prop_map(|claimed| Change::Claimed(Box::new(claimed))),
+        (claim(), time()).prop_map(|(claim, wait_until)| Change::Joined { claim, wait_until }),
+        (claim(), small(), number(), lease()).prop_map(|(claim, slot, token, lease)| Change::Granted {
+            claim,
+            slot,
+            token: Token(token),
+            lease
+        }),
+        (claim(), lease()).prop_map(|(claim, lease)| Change::Renewed { claim, lease }),
+        (claim(), number()).prop_map(|(claim, ttl_us)| Change::Retimed { claim, ttl_us }),
+        claim().prop_map(|claim| Change::GraceBegan { claim }),
+        claim().prop_map(|claim| Change::GraceOver { claim }),
+        (claim(), ending()).prop_map(|(claim, how)| Change::Ended { claim, how }),
+        claim().prop_map(|claim| Change::Forgotten { claim }),
+    ]
+}
+
+/// A batch's worth: service time never runs backwards, the wall clock does as it pleases.
+pub(crate) fn history() -> impl Strategy<Value = Vec<(Moment, Change)>> {
+    let step = prop_oneof![Just(0_u64), number().prop_map(|step| step >> 8)];
+    let wall = prop_oneof![Just(None), number().prop_map(Some)];
+    prop::collection::vec((step, wall, change()), 1..40).prop_map(|steps| {
+        let mut now = Moment::default();
+        let mut history = Vec::new();
+        for (step, wall, change) in steps {
+            now.at = now.at.plus(step);
+            now.wall = wall.map_or(now.wall.plus(step), Wall);
+            history.push((now, change));
+        }
+        history
+    })
+}
+
+pub(crate) fn moment() -> impl Strategy<Value = Moment> {
+    (time(), number()).prop_map(|(at, wall)| Moment { at, wall: Wall(wall) })
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    prop_oneof![
+        Just(Status::Waiting),
+        Just(Status::Active),
+        Just(Status::Grace),
+        Just(Status::Lapsed),
+        ending().prop_map(Status::Ended),
+    ]
+}
+
+fn claim_fact() -> impl Strategy<Value = ClaimFact> {
+    let grant = prop_oneof![
+        Just((0, Token(0), Lease { deadline: Time(0), grace_us: 0 })),
+        (small(), number().prop_map(Token), lease()),
+    ];
+    let moments = (moment(), prop::option::of(moment()), prop::option::of(moment()));
+    (claimed(), number(), status(), any::<bool>(), grant, moments).prop_map(
+        |(claimed, order, status, seen, (slot, token, lease), (created, granted, ended))| {
+            let Claimed { claim, resource, ttl_us, wait_until, client, key, metadata } = claimed;
+            ClaimFact {
+                claim,
+                resource,
+                order,
+                status,
+                seen,
+                ttl_us,
+                wait_until,
+                slot,
+                token,
+                lease,
+                created,
+                granted,
+                ended,
+                client,
+                key,
+                metadata,
+            }
+        },
+    )
+}
+
+pub(crate) fn fact() -> impl Strategy<Value = Fact> {
+    prop_oneof![
+        (number(), number())
+            .prop_map(|(token, last_order)| Fact::Counters(Counters { last_token: Token(token), last_order })),
+        (resource(), small(), any::<bool>(), number()).prop_map(|(resource, capacity, configured, token)| {
+            Fact::Resource(ResourceFact { resource, capacity, configured, last_token: Token(token) })
+        }),
+        claim_fact().prop_map(|fact| Fact::Claim(Box::new(fact))),
+    ]
+}

@@ -1,0 +1,132 @@
+//! The service as hyper sees it: routes a request, lets its dialect make a command of it, waits for the durable answer,
+//! lets the dialect word it.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use crate::dialect::{Call, claims, lock, pools};
+use crate::driver::Handle;
+use crate::http::router::{Endpoint, Router};
+use crate::http::{Body, Handler, Peer, Problem, RequestId, request, response};
+use crate::metrics::Dialect;
+use crate::observe::Observer;
+use crate::settings::Settings;
+
+#[derive(Debug)]
+pub struct App {
+    settings: Settings,
+    driver: Handle,
+    observer: Arc<Observer>,
+    router: Router<Action>,
+}
+
+/// Everything that can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Pools(pools::Action),
+    Claims(claims::Action),
+    Lock(lock::Action),
+    /// The process lives.
+    Health,
+    /// It can commit.
+    Readiness,
+    Metrics,
+}
+
+impl Action {
+    fn dialect(self) -> Dialect {
+        match self {
+            Action::Pools(_) => Dialect::Pools,
+            Action::Claims(_) => Dialect::Claims,
+            Action::Lock(_) => Dialect::Lock,
+            Action::Health | Action::Readiness | Action::Metrics => Dialect::Other,
+        }
+    }
+}
+
+/// A call that made sense, freed from the bytes it came in.
+#[derive(Debug)]
+enum Asked {
+    Pools(pools::Asked),
+    Claims(claims::Asked),
+    Lock(lock::Asked),
+    Health,
+    Readiness,
+    Metrics,
+}
+
+impl App {
+    pub fn new(settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
+        let mut endpoints = pools::routes::endpoints(Action::Pools);
+        endpoints.extend(claims::routes::endpoints(Action::Claims));
+        endpoints.extend(lock::routes::endpoints(Action::Lock));
+        endpoints.push(Endpoint::new(Method::GET, "/healthz", Action::Health));
+        endpoints.push(Endpoint::new(Method::GET, "/readyz", Action::Readiness));
+        endpoints.push(Endpoint::new(Method::GET, "/metrics", Action::Metrics));
+        let router = Router::new(endpoints).expect("the table of endpoints has no mistake");
+        App { settings, driver, observer, router }
+    }
+
+    async fn serve(
+        &self,
+        parts: Parts,
+        body: Incoming,
+        id: &RequestId,
+        dialect: &mut Dialect,
+    ) -> Result<Response<Body>, Problem> {
+        request::check_head(&parts)?;
+        let asked = {
+            let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
+            *dialect = endpoint.handler.dialect();
+            let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
+            let call = Call { settings: &self.settings, parts: &parts, params, body };
+            match endpoint.handler {
+                Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
+                Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
+                Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
+                Action::Health => Asked::Health,
+                Action::Readiness => Asked::Readiness,
+                Action::Metrics => Asked::Metrics,
+            }
+        };
+        // A caller may be parked from here on: the connection's buffers are not kept for that long.
+        drop(parts);
+        match asked {
+            Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
+            Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
+            Asked::Lock(asked) => lock::answer(&self.driver, asked, id).await,
+            Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
+            Asked::Readiness => {
+                if self.driver.is_ready().await {
+                    Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
+                } else {
+                    Err(Problem::unavailable(
+                        "not ready: the store does not confirm writes, or we are shutting down",
+                        1,
+                    ))
+                }
+            }
+            Asked::Metrics => {
+                let text = self.observer.metrics.expose(self.driver.totals(), self.driver.callers());
+                let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+                Ok(response::text(StatusCode::OK, id, content_type, text))
+            }
+        }
+    }
+}
+
+impl Handler for App {
+    async fn handle(self: Arc<Self>, request: Request<Incoming>, _peer: Peer) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let id = RequestId::of(&parts.headers);
+        let mut dialect = Dialect::Other;
+        let outcome = self.serve(parts, body, &id, &mut dialect).await;
+        let response = request::respond(&id, outcome);
+        self.observer.metrics.request(dialect, response.status().as_u16());
+        tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
+        response
+    }
+}

@@ -1,0 +1,151 @@
+//! Lists, page by page. A page is put together from bounded looks at the state, so that a long list holds up nobody;
+//! each claim is shown as it was when it was looked at.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use http::header::LINK;
+use http::{HeaderValue, Response, StatusCode};
+use leasehold_engine::{ClaimFilter, ClaimQuery, ClaimView, Command, Reply as Engine, ResourceView};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{filter, wire};
+use crate::dialect::{Reply, ask, unserved};
+use crate::driver::Handle;
+use crate::http::json::shown;
+use crate::http::query::Query;
+use crate::http::{Body, Problem, RequestId, response};
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1_000;
+const OFFSET_MAX: usize = 10_000_000;
+/// Claims looked at under the lock in one go.
+const SCAN_MAX: usize = 2_000;
+
+/// Which part of a list is wanted, and how to ask for the next.
+#[derive(Debug)]
+pub(crate) struct Page {
+    limit: usize,
+    offset: usize,
+    /// The path and query of this page, without limit and offset.
+    target: String,
+    base_url: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct ClaimList {
+    filter: ClaimFilter,
+    page: Page,
+}
+
+#[derive(Debug)]
+pub(crate) struct ResourcePage(Page);
+
+impl ClaimList {
+    pub(super) fn parse(query: &Query<'_>, base_url: String) -> Result<Self, Problem> {
+        Ok(ClaimList { filter: filter::parse(query)?, page: Page::parse(query, "/v1/claims/", base_url)? })
+    }
+}
+
+impl ResourcePage {
+    pub(super) fn parse(query: &Query<'_>, base_url: String) -> Result<Self, Problem> {
+        query.refuse_unknown(&["limit", "offset"])?;
+        Page::parse(query, "/v1/resources/", base_url).map(ResourcePage)
+    }
+}
+
+impl Page {
+    fn parse(query: &Query<'_>, path: &str, base_url: String) -> Result<Self, Problem> {
+        let mut target = format!("{path}?");
+        for (name, value) in query.iter().filter(|(name, _)| !matches!(*name, "limit" | "offset")) {
+            let _ = write!(target, "{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC));
+        }
+        Ok(Page {
+            limit: number(query, "limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT),
+            offset: number(query, "offset", 0..=OFFSET_MAX)?.unwrap_or(0),
+            target,
+            base_url,
+        })
+    }
+
+    /// Where the rest is.
+    fn next_link(&self) -> HeaderValue {
+        let Page { limit, offset, target, base_url } = self;
+        let link = format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + limit);
+        HeaderValue::try_from(link).expect("a host header and an encoded query make a header value")
+    }
+
+    fn answer(&self, reply: &Reply<'_>, body: Vec<u8>, has_more: bool) -> Response<Body> {
+        let mut response = response::json(StatusCode::OK, reply.id, body);
+        if has_more {
+            response.headers_mut().insert(LINK, self.next_link());
+        }
+        reply.positioned(response)
+    }
+}
+
+fn number(query: &Query<'_>, name: &str, allowed: std::ops::RangeInclusive<usize>) -> Result<Option<usize>, Problem> {
+    let Some(text) = query.get(name) else { return Ok(None) };
+    if let Some(number) = text.parse().ok().filter(|number| allowed.contains(number)) {
+        Ok(Some(number))
+    } else {
+        let (low, high) = (allowed.start(), allowed.end());
+        let reason = format!("{name} must be a whole number from {low} to {high}, got {}", shown(text));
+        Err(Problem::bad_request(reason))
+    }
+}
+
+pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let ClaimList { filter, page } = list;
+    let mut shown: Vec<ClaimView> = Vec::new();
+    let mut to_skip = page.offset;
+    let mut after = 0;
+    loop {
+        // One more than wanted tells whether there is a next page.
+        let limit = (to_skip + page.limit + 1 - shown.len()).min(SCAN_MAX);
+        let query = ClaimQuery { filter: filter.clone(), after, limit, scan_max: SCAN_MAX };
+        let (reply, answer) = ask(driver, Command::ListClaims(Box::new(query)).into(), id).await;
+        let found = match answer {
+            Ok(Engine::Claims(found)) => found,
+            Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
+            Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
+        };
+        let skipped = to_skip.min(found.claims.len());
+        to_skip -= skipped;
+        shown.extend(found.claims.into_iter().skip(skipped));
+        let has_more = shown.len() > page.limit;
+        match found.next {
+            Some(next) if !has_more => after = next,
+            _ => {
+                shown.truncate(page.limit);
+                return Ok(page.answer(&reply, wire::claims(&page.base_url, &shown), has_more));
+            }
+        }
+    }
+}
+
+pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let ResourcePage(page) = page;
+    let mut shown: Vec<ResourceView> = Vec::new();
+    let mut to_skip = page.offset;
+    let mut after: Option<Arc<str>> = None;
+    loop {
+        let limit = (to_skip + page.limit + 1 - shown.len()).min(SCAN_MAX);
+        let (reply, answer) = ask(driver, Command::ListResources { after, limit }.into(), id).await;
+        let found = match answer {
+            Ok(Engine::Resources(found)) => found,
+            Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
+            Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
+        };
+        let is_last = found.len() < limit;
+        after = found.last().and_then(|view| view.resource.name().cloned());
+        let skipped = to_skip.min(found.len());
+        to_skip -= skipped;
+        shown.extend(found.into_iter().skip(skipped));
+        let has_more = shown.len() > page.limit;
+        if is_last || has_more {
+            shown.truncate(page.limit);
+            return Ok(page.answer(&reply, wire::resources(&shown), has_more));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The endpoints of claims and their resources, and their requests as commands.
+
+use std::sync::Arc;
+
+use http::header::HOST;
+use http::{HeaderMap, Method, Uri};
+use leasehold_engine::limits::DURATION_MAX_US;
+use leasehold_engine::{Acquire, ClaimId, Command, Patience, ResourceKey, Update, Wish};
+use leasehold_journal::Request;
+
+use super::list::{ClaimList, ResourcePage};
+use super::refusal::no_such_claim;
+use crate::dialect::{Call, NAME_MAX, fresh_claim_id, idempotency_key, listen_us, parse_uuid};
+use crate::http::Problem;
+use crate::http::json::{AboveMax, Least, Object, Seconds, shown};
+use crate::http::query::Query;
+use crate::http::router::Endpoint;
+
+const METADATA_MAX: usize = 16 * 1024;
+
+/// `timeout` and `ttl` of a claim may be zero, and are refused rather than cut when they are absurd.
+const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Create,
+    List,
+    Show,
+    Update,
+    ListResources,
+    ShowResource,
+    PutResource,
+    DeleteResource,
+}
+
+pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+    [
+        (Method::POST, ["/v1/claims", "/v1/claims/"], Action::Create),
+        (Method::GET, ["/v1/claims", "/v1/claims/"], Action::List),
+        (Method::GET, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Show),
+        (Method::PATCH, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Update),
+        (Method::PUT, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Update),
+        (Method::GET, ["/v1/resources", "/v1/resources/"], Action::ListResources),
+        (Method::GET, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::ShowResource),
+        (Method::PUT, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::PutResource),
+        (Method::DELETE, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::DeleteResource),
+    ]
+    .into_iter()
+    .flat_map(|(method, patterns, action)| patterns.map(|pattern| (method.clone(), pattern, action)))
+    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
+    .collect()
+}
+
+/// A call that made sense, or one that has to be held against what exists.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    One {
+        subject: Subject,
+        request: Request,
+    },
+    Claims(Box<ClaimList>),
+    Resources(ResourcePage),
+    /// The body is wrong, which matters only if the claim exists.
+    Mistaken {
+        claim: ClaimId,
+        problem: Problem,
+    },
+}
+
+/// What the answer needs to know of the call.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(super) action: Action,
+    /// What absolute URLs begin with.
+    pub(super) base_url: String,
+}
+
+pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let base_url = base_url(call);
+    let request = match action {
+        Action::List => return ClaimList::parse(&query, base_url).map(|list| Asked::Claims(Box::new(list))),
+        Action::ListResources => return ResourcePage::parse(&query, base_url).map(Asked::Resources),
+        Action::Create => {
+            query.refuse_unknown(&["wait"])?;
+            let listen_us = listen_us(&call.parts.headers, &query, call.settings.max_wait_us)?;
+            Request { command: Command::Acquire(Box::new(create(call)?)), listen_us }
+        }
+        Action::Show => {
+            let claim = claim_in_path(call)?;
+            query.refuse_unknown(&["wait"])?;
+            let listen_us = listen_us(&call.parts.headers, &query, call.settings.max_wait_us)?;
+            Request { command: Command::ViewClaim { claim }, listen_us }
+        }
+        Action::Update => {
+            let claim = claim_in_path(call)?;
+            match parse_update(call, &query) {
+                Ok((update, listen_us)) => Request { command: Command::Update { claim, update }, listen_us },
+                Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
+            }
+        }
+        Action::ShowResource => Command::ViewResource { resource: resource_in_path(call)? }.into(),
+        Action::DeleteResource => Command::Unconfigure { resource: resource_in_path(call)? }.into(),
+        Action::PutResource => {
+            let resource = resource_in_path(call)?;
+            let body = Object::parse(call.body)?;
+            body.refuse_unknown(&["capacity"])?;
+            let capacity = body.required_integer("capacity", 0..=call.settings.max_count)?;
+            let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
+            Command::Configure { resource, capacity }.into()
+        }
+    };
+    Ok(Asked::One { subject: Subject { action, base_url }, request })
+}
+
+fn create(call: &Call<'_>) -> Result<Acquire, Problem> {
+    let body = Object::parse(call.body)?;
+    body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data"])?;
+    let resource = body.required_string("resource", 1..=NAME_MAX)?;
+    let timeout = either(&body, "timeout", "ttl")?;
+    let timeout_us = body.required_seconds(timeout, DURATION)?;
+    let metadata = body.json(either(&body, "metadata", "user_data")?, METADATA_MAX)?;
+    let asked: [&[u8]; 3] = [resource.as_bytes(), &timeout_us.to_le_bytes(), metadata.unwrap_or("").as_bytes()];
+    Ok(Acquire {
+        id: fresh_claim_id(),
+        ttl_us: timeout_us,
+        patience: Patience::Standing,
+        client: None,
+        key: idempotency_key(&call.parts.headers, &asked)?,
+        metadata: metadata.map(Arc::from),
+        resource: ResourceKey::Claim(Arc::from(&*resource)),
+    })
+}
+
+/// The name a member goes by: its own, or the one the deployed claims service has for it.
+fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&'static str, Problem> {
+    match (body.has(own), body.has(other)) {
+        (true, true) => Err(Problem::bad_request(format!("{own} and {other} mean the same, give one of them"))),
+        (false, true) => Ok(other),
+        (_, false) => Ok(own),
+    }
+}
+
+fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, u64), Problem> {
+    query.refuse_unknown(&["wait"])?;
+    let listen_us = listen_us(&call.parts.headers, query, call.settings.max_wait_us)?;
+    let body = Object::parse(call.body)?;
+    body.refuse_unknown(&["ttl", "timeout", "status"])?;
+    if body.is_empty() {
+        return Err(Problem::bad_request("nothing to change, give any of ttl, timeout, status"));
+    }
+    let status = body.string("status", 0..=usize::MAX)?;
+    let update = Update {
+        ttl_us: body.seconds("ttl", DURATION)?,
+        timeout_us: body.seconds("timeout", DURATION)?,
+        status: status.as_deref().map(wish).transpose()?,
+    };
+    Ok((update, listen_us))
+}
+
+fn wish(status: &str) -> Result<Wish, Problem> {
+    Ok(match status {
+        "active" => Wish::Active,
+        "released" => Wish::Released,
+        "revoked" => Wish::Revoked,
+        "aborted" => Wish::Aborted,
+        "withdrawn" => Wish::Withdrawn,
+        other => {
+            return Err(Problem::bad_request(format!(
+                "status must be one of active, released, revoked, aborted, withdrawn, got {}",
+                shown(other)
+            )));
+        }
+    })
+}
+
+fn claim_in_path(call: &Call<'_>) -> Result<ClaimId, Problem> {
+    parse_uuid(call.params.raw("id")).map(ClaimId).ok_or_else(no_such_claim)
+}
+
+fn resource_in_path(call: &Call<'_>) -> Result<ResourceKey, Problem> {
+    let name = call.params.decoded("name")?;
+    if !(1..=NAME_MAX).contains(&name.len()) {
+        let reason = format!("the resource name in the path must have 1 to {NAME_MAX} bytes, got {}", name.len());
+        return Err(Problem::bad_request(reason));
+    }
+    Ok(ResourceKey::Claim(Arc::from(&*name)))
+}
+
+/// Where the caller found us, or where the operator says we are.
+fn base_url(call: &Call<'_>) -> String {
+    if let Some(public_url) = &call.settings.public_url {
+        return public_url.trim_end_matches('/').to_owned();
+    }
+    format!("http://{}", host(&call.parts.uri, &call.parts.headers).unwrap_or("localhost"))
+}
+
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    // HTTP/2 has it in the URI, HTTP/1.1 in the header.
+    uri.authority().map(http::uri::Authority::as_str).or_else(|| headers.get(HOST)?.to_str().ok())
+}

@@ -1,0 +1,125 @@
+//! Claims and claimed resources as JSON.
+
+use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, Holder, ResourceView};
+
+use crate::dialect::text::Object;
+
+pub(super) fn claim(base_url: &str, view: &ClaimView) -> Vec<u8> {
+    let mut object = Object::new();
+    write_claim(&mut object, base_url, view);
+    object.end()
+}
+
+pub(super) fn claims(base_url: &str, views: &[ClaimView]) -> Vec<u8> {
+    array(views, |object, view| write_claim(object, base_url, view))
+}
+
+pub(super) fn claim_url(base_url: &str, claim: ClaimId) -> String {
+    format!("{base_url}/v1/claims/{}/", uuid::Uuid::from_u128(claim.0))
+}
+
+fn write_claim(object: &mut Object, base_url: &str, view: &ClaimView) {
+    object
+        .uuid("id", view.id.0)
+        .string("url", &claim_url(base_url, view.id))
+        .string("resource", &view.resource)
+        .string("status", status_name(view.status))
+        .time("created", view.history.created)
+        .float_seconds("timeout", view.timeout_us);
+    if let Some(ttl_us) = view.ttl_us {
+        object.float_seconds("ttl", ttl_us);
+    }
+    // Under both names: callers of the deployed service look for the second.
+    let metadata = view.metadata.as_deref().unwrap_or("null");
+    object.raw("metadata", metadata).raw("user_data", metadata);
+    object.float_seconds("waiting_duration", view.waiting_us);
+    if let Some(active_us) = view.active_us {
+        object.float_seconds("active_duration", active_us);
+    }
+    write_history(object, view);
+    if let Some(token) = view.token {
+        object.integer("token", token.0);
+    }
+    if let Some(position) = view.queue_position {
+        object.integer("queue_position", position.into());
+        write_holders(object, "holders", &view.holders);
+    }
+}
+
+fn write_history(object: &mut Object, view: &ClaimView) {
+    let history = &view.history;
+    let waited = history.waited.then_some(("waiting", history.created));
+    let active = history.active.map(|wall| ("active", wall));
+    let ended = history.ended.map(|(how, wall)| (ending_name(how), wall));
+    let entries: Vec<_> = [waited, active, ended].into_iter().flatten().collect();
+    let json = array(&entries, |object, (status, wall)| {
+        object.string("status", status).time("timestamp", *wall);
+    });
+    object.name("status_history").extend_from_slice(&json);
+}
+
+pub(super) fn resource(view: &ResourceView) -> Vec<u8> {
+    let mut object = Object::new();
+    write_resource(&mut object, view);
+    object.end()
+}
+
+pub(super) fn resources(views: &[ResourceView]) -> Vec<u8> {
+    array(views, write_resource)
+}
+
+fn write_resource(object: &mut Object, view: &ResourceView) {
+    object
+        .string("name", view.resource.name().expect("a claimed resource has a name"))
+        .integer("capacity", view.capacity.into())
+        .integer("in_use", view.in_use.into())
+        .integer("waiting", view.waiting.into());
+    write_holders(object, "holders", &view.holders);
+    write_holders(object, "queue", &view.queue);
+}
+
+fn write_holders(object: &mut Object, name: &str, holders: &[Holder]) {
+    let json = array(holders, |object, holder| {
+        object.uuid("id", holder.claim.0).time("since", holder.since);
+    });
+    object.name(name).extend_from_slice(&json);
+}
+
+pub(super) fn deleted(was_there: bool) -> Vec<u8> {
+    let mut object = Object::new();
+    object.boolean("deleted", was_there);
+    object.end()
+}
+
+/// `[{…},{…}]`
+fn array<T>(items: &[T], write: impl Fn(&mut Object, &T)) -> Vec<u8> {
+    let mut bytes = vec![b'['];
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            bytes.push(b',');
+        }
+        let mut object = Object::nested(bytes);
+        write(&mut object, item);
+        bytes = object.end();
+    }
+    bytes.push(b']');
+    bytes
+}
+
+pub(super) fn status_name(status: ClaimStatus) -> &'static str {
+    match status {
+        ClaimStatus::Waiting => "waiting",
+        ClaimStatus::Active => "active",
+        ClaimStatus::Ended(how) => ending_name(how),
+    }
+}
+
+pub(super) fn ending_name(how: Ending) -> &'static str {
+    match how {
+        Ending::Released => "released",
+        Ending::Expired => "expired",
+        Ending::Revoked => "revoked",
+        Ending::Aborted => "aborted",
+        Ending::Withdrawn | Ending::HandedBack | Ending::TimedOut | Ending::Deleted | Ending::Superseded => "withdrawn",
+    }
+}

@@ -1,0 +1,37 @@
+//! What the service itself turns down, the same in every dialect. What the engine refuses is each dialect's to word.
+
+use http::StatusCode;
+use leasehold_engine::Refusal;
+use leasehold_journal::Denial;
+
+use crate::http::Problem;
+
+/// Seconds after which to come back when the service is full, starting or going.
+const RETRY_SOON_S: u32 = 1;
+
+/// Sorts out what no dialect words for itself: the engine's refusal, or the problem to answer with.
+pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
+    Err(match denial {
+        Denial::Refused(refusal) => return Ok(refusal),
+        Denial::StoreLate => Problem::new(
+            StatusCode::BAD_GATEWAY,
+            "the store did not confirm the write in time; nothing was promised, it is safe to retry",
+        ),
+        Denial::StoreFull => {
+            Problem::unavailable("the store is nearly full, nothing new is taken on until there is room", 10)
+        }
+        Denial::Overloaded => Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S),
+        Denial::ShuttingDown => Problem::unavailable("shutting down", RETRY_SOON_S),
+    })
+}
+
+/// Refusals that come from a limit of the service, not from what the caller asked.
+pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
+    let reason = match refusal {
+        Refusal::TooManyWaiting { limit } => format!("{limit} calls are waiting in queues already, that is the limit"),
+        Refusal::TooManyClaims { limit } => format!("{limit} claims are live already, that is the limit"),
+        Refusal::TooManyResources { limit } => format!("{limit} resources are known already, that is the limit"),
+        _ => return None,
+    };
+    Some(Problem::unavailable(reason, RETRY_SOON_S))
+}

@@ -1,0 +1,117 @@
+//! Headers that mean the same in more than one dialect.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use leasehold_engine::IdempotencyKey;
+
+use crate::http::Problem;
+use crate::http::json::shown;
+use crate::http::query::Query;
+
+const KEY_MAX: usize = 255;
+
+/// `Idempotency-Key`, with a digest of what is asked under it.
+pub(crate) fn idempotency_key(headers: &HeaderMap, asked: &[&[u8]]) -> Result<Option<IdempotencyKey>, Problem> {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.as_bytes();
+    let is_fit = (1..=KEY_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);
+    if !is_fit || values.next().is_some() {
+        let reason = format!("Idempotency-Key must be given once, with 1 to {KEY_MAX} visible ASCII characters");
+        return Err(Problem::bad_request(reason));
+    }
+    let name = Arc::from(value.to_str().expect("visible ASCII is a string"));
+    Ok(Some(IdempotencyKey { name, fingerprint: fingerprint(asked) }))
+}
+
+/// FNV-1a over the parts and their lengths. It is stored, so it must never change; it guards against mistakes, not
+/// against attackers, who could as well use another key.
+fn fingerprint(parts: &[&[u8]]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    for part in parts {
+        part.len().to_le_bytes().into_iter().for_each(&mut add);
+        part.iter().copied().for_each(&mut add);
+    }
+    hash
+}
+
+/// How long to hold the answer back: `wait` in the query, in seconds, or `Prefer: wait=N`. At most the maximum.
+pub(crate) fn listen_us(headers: &HeaderMap, query: &Query<'_>, max_wait_us: u64) -> Result<u64, Problem> {
+    let preferred = headers.get("prefer").and_then(|value| value.to_str().ok()).and_then(preferred_wait);
+    match query.get("wait").or(preferred) {
+        None => Ok(0),
+        Some(text) => {
+            if let Some(wait_us) = seconds_us(text) {
+                Ok(wait_us.min(max_wait_us))
+            } else {
+                let reason = format!("wait must be a number of seconds from 0, got {}", shown(text));
+                Err(Problem::bad_request(reason))
+            }
+        }
+    }
+}
+
+/// `wait=10` among the preferences of RFC 7240.
+fn preferred_wait(prefer: &str) -> Option<&str> {
+    let preferences = prefer.split([',', ';']).map(str::trim);
+    preferences
+        .filter_map(|preference| preference.split_once('='))
+        .find_map(|(name, value)| name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"')))
+}
+
+/// A plain number of seconds, in microseconds; `None` for anything that is not a finite number from 0.
+pub(crate) fn seconds_us(text: &str) -> Option<u64> {
+    let is_plain =
+        !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+    let seconds: f64 = text.parse().ok().filter(|_| is_plain)?;
+    if !seconds.is_finite() || seconds < 0.0 {
+        return None;
+    }
+    // Saturates: what is longer than 580 000 years is cut to that.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be positive; saturates")]
+    let microseconds = (seconds * 1e6).round() as u64;
+    Some(microseconds.min(leasehold_engine::limits::DURATION_MAX_US))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preferences_are_found_among_others() {
+        for (prefer, expected) in [
+            ("wait=10", Some("10")),
+            ("respond-async, wait=10", Some("10")),
+            ("Wait = \"5\"; x=1", Some("5")),
+            ("respond-async", None),
+        ] {
+            assert_eq!(preferred_wait(prefer), expected, "{prefer}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_plain_numbers() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("1.5", Some(1_500_000)),
+            ("1e2", Some(100_000_000)),
+            ("1e300", Some(leasehold_engine::limits::DURATION_MAX_US)),
+            ("-1", None),
+            ("inf", None),
+            ("NaN", None),
+            ("1e999", None),
+            ("", None),
+            ("10s", None),
+        ] {
+            assert_eq!(seconds_us(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn fingerprints_tell_parts_apart() {
+        assert_ne!(fingerprint(&[b"ab", b"c"]), fingerprint(&[b"a", b"bc"]));
+        assert_eq!(fingerprint(&[b"a"]), fingerprint(&[b"a"]));
+    }
+}

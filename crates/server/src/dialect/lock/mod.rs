@@ -1,0 +1,32 @@
+//! The sticky lock, `/lock`: one holder, who keeps it by renewing and gets a grace period to come back in. Everything
+//! is in the query, so that a line of curl is enough.
+
+mod refusal;
+pub(crate) mod routes;
+mod wire;
+
+use http::{Response, StatusCode};
+use leasehold_engine::Reply as Engine;
+use leasehold_journal::Denial;
+
+use super::{Reply, ask, unserved};
+use crate::driver::Handle;
+use crate::http::{Body, Problem, RequestId, response};
+use routes::Subject;
+pub(crate) use routes::{Action, Asked, parse};
+
+pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let Asked { subject, request } = asked;
+    let (reply, answer) = ask(driver, request, id).await;
+    show(&subject, &reply, answer)
+}
+
+fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
+    let body = match answer {
+        Ok(Engine::Lock(view, news)) => wire::lock(&view, &news),
+        Ok(Engine::Unlocked) => wire::released(&subject.job),
+        Ok(other) => unreachable!("no call to a lock is answered with {other:?}"),
+        Err(denial) => return refusal::word(&unserved(denial)?, &subject.job, reply),
+    };
+    Ok(reply.positioned(response::json(StatusCode::OK, reply.id, body)))
+}

@@ -1,0 +1,52 @@
+//! What a client is told when it does not get the lock.
+
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, Response, StatusCode};
+use leasehold_engine::{LockView, Refusal};
+
+use super::wire::write_holder;
+use crate::dialect::text::Object;
+use crate::dialect::{Reply, denial};
+use crate::http::{Body, Problem, response};
+
+pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
+    if let Some(problem) = denial::past_a_limit(refusal) {
+        return Err(problem);
+    }
+    match refusal {
+        Refusal::Locked { lock, in_grace } => Ok(locked(lock, *in_grace, reply)),
+        Refusal::NotTheHolder => {
+            let mut object = Object::new();
+            object.string("error", "client does not hold the lock").boolean("success", false).string("job", job);
+            Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, object.end())))
+        }
+        Refusal::TooManyWaiting { .. }
+        | Refusal::TooManyClaims { .. }
+        | Refusal::TooManyResources { .. }
+        | Refusal::NoneFree { .. }
+        | Refusal::NoSuchResource
+        | Refusal::NoSuchClaim
+        | Refusal::NotHeld
+        | Refusal::Ended(_)
+        | Refusal::StillWaiting
+        | Refusal::Contended
+        | Refusal::KeyReused
+        | Refusal::KeySpent => unreachable!("not said of a lock: {refusal:?}"),
+    }
+}
+
+fn locked(lock: &LockView, in_grace: bool, reply: &Reply<'_>) -> Response<Body> {
+    let error = if in_grace { "grace period active" } else { "lock held by another client" };
+    let mut object = Object::new();
+    object.string("error", error);
+    let mut rest_us = 0;
+    if let Some(holder) = &lock.holder {
+        write_holder(&mut object, holder, lock.now);
+        object.time_ms("grace_until", lock.now.wall_at(holder.grace_until));
+        rest_us = holder.grace_until.since(lock.now.at);
+    }
+    object.boolean("success", false).string("job", &lock.job).string("message", error);
+    let mut response = response::json(StatusCode::CONFLICT, reply.id, object.end());
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(rest_us.div_ceil(1_000_000).max(1)));
+    reply.positioned(response)
+}

@@ -1,0 +1,89 @@
+//! The three published designs, one folder each, with the same files in each:
+//!
+//! * `mod.rs`: the dialect in a few lines, and its answers put together
+//! * `routes.rs`: its endpoints, and a request parsed into a command
+//! * `wire.rs`: views of state as JSON
+//! * `refusal.rs`: one exhaustive match from what the engine refuses to what the caller is told
+//!
+//! A dialect translates. Who gets a slot is decided by the engine and nowhere else.
+
+pub(crate) mod claims;
+mod denial;
+mod header;
+pub(crate) mod lock;
+pub(crate) mod pools;
+mod text;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Response};
+use leasehold_engine::ClaimId;
+use leasehold_journal::{Denial, Epoch, Position, Request};
+
+pub(crate) use denial::unserved;
+pub(crate) use header::{idempotency_key, listen_us};
+
+use crate::driver::{Answered, Handle};
+use crate::http::router::Params;
+use crate::http::{Body, RequestId};
+use crate::settings::Settings;
+
+const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
+
+/// Longest name of a resource, a job or a client, in bytes.
+pub(crate) const NAME_MAX: usize = 1024;
+
+/// A request as a dialect sees it: the head, the path's segments and the whole body.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) parts: &'a Parts,
+    pub(crate) params: Params<'a>,
+    pub(crate) body: &'a Bytes,
+}
+
+/// The part of an answer that every dialect needs again once the command came back.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply<'a> {
+    pub(crate) id: &'a RequestId,
+    pub(crate) epoch: Epoch,
+    pub(crate) position: Position,
+}
+
+/// Asks the engine and waits for the durable answer.
+async fn ask<'a>(
+    driver: &Handle,
+    request: Request,
+    id: &'a RequestId,
+) -> (Reply<'a>, Result<leasehold_engine::Reply, Denial>) {
+    let Answered { answer, epoch, position, .. } = driver.call(request).await;
+    (Reply { id, epoch, position }, answer)
+}
+
+impl Reply<'_> {
+    /// Says where in the order of things this answer belongs.
+    pub(crate) fn positioned(&self, mut response: Response<Body>) -> Response<Body> {
+        let mut text = itoa::Buffer::new();
+        let mut value = Vec::with_capacity(24);
+        value.extend_from_slice(text.format(self.epoch.0).as_bytes());
+        value.push(b'.');
+        value.extend_from_slice(text.format(self.position.0).as_bytes());
+        let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("digits and a dot");
+        response.headers_mut().insert(POSITION, value);
+        response
+    }
+}
+
+/// A fresh id for a claim, looking like any random UUID. Unguessable: for a pool it is the lease's secret.
+pub(crate) fn fresh_claim_id() -> ClaimId {
+    ClaimId(uuid::Builder::from_random_bytes(rand::random()).into_uuid().as_u128())
+}
+
+/// A UUID written the usual way, in either case.
+pub(crate) fn parse_uuid(text: &str) -> Option<u128> {
+    const HYPHENATED: usize = 36;
+    if text.len() != HYPHENATED {
+        return None;
+    }
+    uuid::Uuid::try_parse(text).ok().map(|uuid| uuid.as_u128())
+}

@@ -1,0 +1,34 @@
+//! Pools, `/l/{id}`: a distributed semaphore. A pool of numbered slots under a secret UUID, borrowed for a bounded
+//! time. The UUID is the only credential: it is in no log, metric, event or error.
+
+mod refusal;
+pub(crate) mod routes;
+mod wire;
+
+use http::{Response, StatusCode};
+use leasehold_engine::Reply as Engine;
+use leasehold_journal::Denial;
+
+use super::{Reply, ask, unserved};
+use crate::driver::Handle;
+use crate::http::{Body, Problem, RequestId, response};
+use routes::Subject;
+pub(crate) use routes::{Action, Asked, parse};
+
+pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let Asked { subject, request } = asked;
+    let (reply, answer) = ask(driver, request, id).await;
+    show(&subject, &reply, answer)
+}
+
+fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
+    let body = match answer {
+        Ok(Engine::Resource(view)) => wire::pool(subject.pool, &view, subject.action == Action::Show),
+        Ok(Engine::Unconfigured(was_there)) => wire::flag("deleted", was_there),
+        Ok(Engine::Lease(view)) => wire::lease(&view),
+        Ok(Engine::Returned(was_held)) => wire::flag("returned", was_held),
+        Ok(other) => unreachable!("no call to a pool is answered with {other:?}"),
+        Err(denial) => return refusal::word(&unserved(denial)?, reply),
+    };
+    Ok(reply.positioned(response::json(StatusCode::OK, reply.id, body)))
+}

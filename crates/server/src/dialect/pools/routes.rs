@@ -1,0 +1,101 @@
+//! The endpoints of pools, and their requests as commands.
+
+use http::Method;
+use leasehold_engine::{Acquire, ClaimId, Command, Patience, ResourceKey};
+use leasehold_journal::Request;
+
+use crate::dialect::{Call, fresh_claim_id, idempotency_key, parse_uuid};
+use crate::http::Problem;
+use crate::http::json::{AboveMax, Least, Object, Seconds};
+use crate::http::router::Endpoint;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Put,
+    Show,
+    Delete,
+    Borrow,
+    Return,
+    Renew,
+    ShowLease,
+}
+
+pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+    [
+        (Method::PUT, "/l/{id}", Action::Put),
+        (Method::GET, "/l/{id}", Action::Show),
+        (Method::DELETE, "/l/{id}", Action::Delete),
+        (Method::POST, "/l/{id}/borrow", Action::Borrow),
+        (Method::POST, "/l/{id}/return", Action::Return),
+        (Method::POST, "/l/{id}/renew", Action::Renew),
+        (Method::GET, "/l/{id}/leases/{lease}", Action::ShowLease),
+    ]
+    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
+    .into()
+}
+
+/// A call that made sense.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(super) subject: Subject,
+    pub(super) request: Request,
+}
+
+/// What the answer needs to know of the call.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) action: Action,
+    pub(super) pool: u128,
+}
+
+pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
+    let pool = parse_uuid(call.params.raw("id"))
+        .ok_or_else(|| Problem::bad_request("the pool id in the path must be a UUID"))?;
+    let resource = ResourceKey::Pool(pool);
+    let command = match action {
+        Action::Put => {
+            let capacity = Object::parse(call.body)?.required_integer("count", 0..=call.settings.max_count)?;
+            Command::Configure { resource, capacity: u32::try_from(capacity).expect("the setting is below 2^32") }
+        }
+        Action::Show => Command::ViewResource { resource },
+        Action::Delete => Command::Unconfigure { resource },
+        Action::Borrow => Command::Acquire(Box::new(borrow(call, resource)?)),
+        Action::Return => Command::Return { resource, claim: lease_of(&Object::parse(call.body)?)? },
+        Action::Renew => {
+            let body = Object::parse(call.body)?;
+            Command::Renew { resource, claim: lease_of(&body)?, ttl_us: body.required_seconds("ttl", ttl(call))? }
+        }
+        Action::ShowLease => {
+            let lease = parse_uuid(call.params.raw("lease"))
+                .ok_or_else(|| Problem::bad_request("the lease in the path must be a UUID"))?;
+            Command::ViewLease { resource, claim: ClaimId(lease) }
+        }
+    };
+    Ok(Asked { subject: Subject { action, pool }, request: command.into() })
+}
+
+fn borrow(call: &Call<'_>, resource: ResourceKey) -> Result<Acquire, Problem> {
+    let body = Object::parse(call.body)?;
+    let ttl_us = body.required_seconds("ttl", ttl(call))?;
+    let wait = Seconds { least: Least::Zero, max_us: call.settings.max_wait_us, above_max: AboveMax::Clamp };
+    let wait_us = body.seconds("wait", wait)?.unwrap_or(0);
+    let key = idempotency_key(&call.parts.headers, &[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()])?;
+    Ok(Acquire {
+        resource,
+        id: fresh_claim_id(),
+        ttl_us,
+        patience: Patience::For { wait_us },
+        client: None,
+        key,
+        metadata: None,
+    })
+}
+
+fn ttl(call: &Call<'_>) -> Seconds {
+    Seconds { least: Least::AboveZero, max_us: call.settings.max_ttl_us, above_max: AboveMax::Clamp }
+}
+
+fn lease_of(body: &Object<'_>) -> Result<ClaimId, Problem> {
+    let text = body.required_secret("lease", "a UUID")?;
+    parse_uuid(&text).map(ClaimId).ok_or_else(|| Problem::bad_request("lease must be a UUID"))
+}

@@ -1,0 +1,180 @@
+//! JSON by hand for the few shapes that are on the way of every request, and times as people read them.
+//! Strings go through `serde_json`, so that escaping is nobody's business here.
+
+use jiff::Timestamp;
+use leasehold_engine::Wall;
+
+const S_US: u64 = 1_000_000;
+
+/// An object being written: `{"a":1,"b":"x"}`.
+#[derive(Debug)]
+pub(crate) struct Object {
+    bytes: Vec<u8>,
+}
+
+impl Object {
+    pub(crate) fn new() -> Self {
+        let mut bytes = Vec::with_capacity(192);
+        bytes.push(b'{');
+        Object { bytes }
+    }
+
+    /// Goes on with the members of an object whose opening brace is in `bytes` already.
+    pub(crate) fn nested(bytes: Vec<u8>) -> Self {
+        let mut object = Object { bytes };
+        object.bytes.push(b'{');
+        object
+    }
+
+    pub(crate) fn end(mut self) -> Vec<u8> {
+        self.bytes.push(b'}');
+        self.bytes
+    }
+
+    /// The value of `name` comes next, written by the caller.
+    pub(crate) fn name(&mut self, name: &str) -> &mut Vec<u8> {
+        if self.bytes.last() != Some(&b'{') {
+            self.bytes.push(b',');
+        }
+        self.bytes.push(b'"');
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b"\":");
+        &mut self.bytes
+    }
+
+    pub(crate) fn integer(&mut self, name: &str, value: u64) -> &mut Self {
+        let bytes = self.name(name);
+        bytes.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        self
+    }
+
+    pub(crate) fn boolean(&mut self, name: &str, value: bool) -> &mut Self {
+        let text: &[u8] = if value { b"true" } else { b"false" };
+        self.name(name).extend_from_slice(text);
+        self
+    }
+
+    pub(crate) fn string(&mut self, name: &str, value: &str) -> &mut Self {
+        write_string(self.name(name), value);
+        self
+    }
+
+    pub(crate) fn uuid(&mut self, name: &str, value: u128) -> &mut Self {
+        let bytes = self.name(name);
+        bytes.push(b'"');
+        let mut buffer = uuid::Uuid::encode_buffer();
+        bytes.extend_from_slice(uuid::Uuid::from_u128(value).hyphenated().encode_lower(&mut buffer).as_bytes());
+        bytes.push(b'"');
+        self
+    }
+
+    /// JSON as it is.
+    pub(crate) fn raw(&mut self, name: &str, json: &str) -> &mut Self {
+        self.name(name).extend_from_slice(json.as_bytes());
+        self
+    }
+
+    /// Seconds in as few digits as it takes: `30`, `2.5`.
+    pub(crate) fn seconds(&mut self, name: &str, value_us: u64) -> &mut Self {
+        write_seconds(self.name(name), value_us);
+        self
+    }
+
+    /// Seconds that read as a float everywhere: `30.0`.
+    pub(crate) fn float_seconds(&mut self, name: &str, value_us: u64) -> &mut Self {
+        let bytes = self.name(name);
+        write_seconds(bytes, value_us);
+        if value_us.is_multiple_of(S_US) {
+            bytes.extend_from_slice(b".0");
+        }
+        self
+    }
+
+    /// A point in time, to the microsecond.
+    pub(crate) fn time(&mut self, name: &str, wall: Wall) -> &mut Self {
+        let bytes = self.name(name);
+        bytes.push(b'"');
+        bytes.extend_from_slice(rfc3339(wall).as_bytes());
+        bytes.push(b'"');
+        self
+    }
+
+    /// A point in time, cut to the millisecond, so that it never says more than is true.
+    pub(crate) fn time_ms(&mut self, name: &str, wall: Wall) -> &mut Self {
+        self.time(name, Wall(wall.0 / 1_000 * 1_000))
+    }
+}
+
+pub(crate) fn write_string(bytes: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(bytes, value).expect("a string can be written to memory");
+}
+
+fn write_seconds(bytes: &mut Vec<u8>, value_us: u64) {
+    let mut buffer = itoa::Buffer::new();
+    bytes.extend_from_slice(buffer.format(value_us / S_US).as_bytes());
+    let mut fraction = value_us % S_US;
+    if fraction == 0 {
+        return;
+    }
+    let mut digits = 6;
+    while fraction.is_multiple_of(10) {
+        fraction /= 10;
+        digits -= 1;
+    }
+    let fraction = buffer.format(fraction);
+    bytes.push(b'.');
+    bytes.extend(std::iter::repeat_n(b'0', digits - fraction.len()));
+    bytes.extend_from_slice(fraction.as_bytes());
+}
+
+/// `2024-01-15T10:30:00Z`, with as much of a fraction as there is.
+pub(crate) fn rfc3339(wall: Wall) -> String {
+    let microseconds = i64::try_from(wall.0).unwrap_or(i64::MAX);
+    Timestamp::from_microsecond(microseconds).unwrap_or(Timestamp::MAX).to_string()
+}
+
+/// Whole seconds since 1970, the fraction cut off.
+pub(crate) fn unix_seconds(wall: Wall) -> u64 {
+    wall.0 / S_US
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_written_in_full_and_no_more() {
+        for (value_us, short, float) in [
+            (0, "0", "0.0"),
+            (30 * S_US, "30", "30.0"),
+            (2_500_000, "2.5", "2.5"),
+            (1, "0.000001", "0.000001"),
+            (10, "0.00001", "0.00001"),
+            (86_400_123_456, "86400.123456", "86400.123456"),
+            (1_050_000, "1.05", "1.05"),
+        ] {
+            let mut object = Object::new();
+            object.seconds("a", value_us).float_seconds("b", value_us);
+            assert_eq!(String::from_utf8(object.end()).unwrap(), format!("{{\"a\":{short},\"b\":{float}}}"));
+        }
+    }
+
+    #[test]
+    fn members_are_separated_and_strings_escaped() {
+        let mut object = Object::new();
+        object.string("job", "a\"b\n").boolean("ok", true).integer("n", 7).raw("x", "[1]").uuid("id", 1);
+        let written = String::from_utf8(object.end()).unwrap();
+        assert_eq!(written, r#"{"job":"a\"b\n","ok":true,"n":7,"x":[1],"id":"00000000-0000-0000-0000-000000000001"}"#);
+    }
+
+    #[test]
+    fn times_are_rfc_3339_in_utc() {
+        let mut object = Object::new();
+        object.time("a", Wall(1_705_314_600_000_000)).time_ms("b", Wall(1_705_314_600_123_999));
+        assert_eq!(
+            String::from_utf8(object.end()).unwrap(),
+            r#"{"a":"2024-01-15T10:30:00Z","b":"2024-01-15T10:30:00.123Z"}"#
+        );
+        assert_eq!(unix_seconds(Wall(1_705_314_600_999_999)), 1_705_314_600);
+    }
+}

@@ -1,0 +1,140 @@
+//! The committer: takes what has gathered, makes it durable, and lets go of the answers that waited for it. The next
+//! batch fills meanwhile. Between appends it works on the checkpoint under way, a slice at a time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leasehold_engine::Effect;
+use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
+
+use super::Shared;
+use super::checkpoint::Checkpointing;
+
+/// How often the room left in the store is looked at.
+const ROOM_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) struct Committer {
+    shared: Arc<Shared>,
+    store: Box<dyn Store>,
+    checkpointing: Checkpointing,
+    /// The store has housekeeping to do.
+    has_upkeep: bool,
+    effects: Vec<Effect>,
+    room_seen_at: Instant,
+    is_low: bool,
+}
+
+/// What the committer found to do.
+enum Work {
+    Append {
+        batch: Batch,
+        checkpoint: Option<CheckpointStart>,
+    },
+    /// Nobody waits: time for what is under way in the background.
+    Upkeep,
+    Done,
+}
+
+impl Committer {
+    pub(super) fn new(shared: Arc<Shared>, store: Box<dyn Store>) -> Self {
+        let checkpointing = Checkpointing::new(store.as_ref());
+        Committer {
+            shared,
+            store,
+            checkpointing,
+            // An earlier process may have left a past that was replaced but not deleted.
+            has_upkeep: true,
+            effects: Vec::new(),
+            room_seen_at: Instant::now(),
+            is_low: false,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), StoreError> {
+        self.look_at_room();
+        loop {
+            match self.next_work() {
+                Work::Append { batch, checkpoint } => {
+                    self.append(&batch)?;
+                    self.checkpointing.appended(&batch, self.store.as_ref());
+                    if let Some(start) = checkpoint {
+                        self.checkpointing.begin(start, self.store.as_mut())?;
+                    }
+                }
+                Work::Upkeep => {}
+                Work::Done => return Ok(()),
+            }
+            self.checkpointing.step(&self.shared, self.store.as_mut())?;
+            self.has_upkeep = self.store.maintain()?;
+            if self.room_seen_at.elapsed() >= ROOM_EVERY {
+                self.look_at_room();
+            }
+        }
+    }
+
+    fn next_work(&mut self) -> Work {
+        let shared = Arc::clone(&self.shared);
+        let mut inner = shared.lock();
+        loop {
+            if let Some(batch) = inner.partition.take_batch(shared.clock.read()) {
+                // Only here is the batch empty, so that the checkpoint ends where this batch does.
+                let checkpoint =
+                    self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(shared.clock.read()));
+                return Work::Append { batch, checkpoint };
+            }
+            if inner.is_closing {
+                return Work::Done;
+            }
+            if self.checkpointing.is_under_way() || self.has_upkeep {
+                return Work::Upkeep;
+            }
+            inner.is_committer_idle = true;
+            if self.is_low {
+                // Nothing may come that wakes us, as new work is refused, so room is looked for by itself.
+                let Ok((mut inner, _)) = shared.work.wait_timeout(inner, ROOM_EVERY) else { return Work::Done };
+                inner.is_committer_idle = false;
+                return Work::Upkeep;
+            }
+            match shared.work.wait(inner) {
+                Ok(woken) => inner = woken,
+                Err(_) => return Work::Done,
+            }
+        }
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let started = Instant::now();
+        self.store.append(batch)?;
+        let took = started.elapsed();
+        let mut told = Vec::new();
+        {
+            let mut inner = self.shared.lock();
+            inner.partition.append_done(self.shared.clock.read());
+            inner.partition.poll_told(&mut told);
+            inner.partition.poll_effects(&mut self.effects);
+        }
+        self.shared.deliver(told);
+        self.shared.observer.appended(batch, took);
+        self.shared.observer.happened(self.effects.drain(..));
+        Ok(())
+    }
+
+    fn look_at_room(&mut self) {
+        self.room_seen_at = Instant::now();
+        let is_low = match self.store.room() {
+            Room::Enough => false,
+            Room::Low { left_bytes } => {
+                if !self.is_low {
+                    let left_mib = left_bytes / (1024 * 1024);
+                    tracing::error!(left_mib, "the store is nearly full: new claims are refused until there is room");
+                }
+                true
+            }
+        };
+        if is_low != self.is_low {
+            self.is_low = is_low;
+            self.shared.lock().partition.set_store_full(is_low);
+        }
+        self.shared.observer.sizes(self.store.sizes());
+    }
+}

@@ -1,0 +1,120 @@
+//! Asking the partition from async code. A caller that goes away while it waits is an ordered command like any other.
+
+use std::sync::Arc;
+
+use leasehold_engine::{ClaimId, Command, Reply, Totals};
+use leasehold_journal::{Callers, Denial, Epoch, Position, Request, TICK_US, Ticket};
+use tokio::sync::oneshot;
+
+use super::Shared;
+
+/// An answer, with its place in the order of things.
+#[derive(Debug)]
+pub struct Answered {
+    pub answer: Result<Reply, Denial>,
+    pub epoch: Epoch,
+    pub position: Position,
+    pub(super) untold: Option<ClaimId>,
+}
+
+/// Where requests are handed in. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Handle { shared }
+    }
+
+    /// Asks and waits for the durable answer. Dropping the future withdraws what it stood for.
+    pub async fn call(&self, request: impl Into<Request>) -> Answered {
+        let (to, answered) = oneshot::channel();
+        let (ticket, told) = {
+            let mut inner = self.shared.lock();
+            let clocks = self.shared.clock.read();
+            let ticket = inner.partition.submit(clocks, request.into(), to);
+            (ticket, self.shared.after_change(&mut inner))
+        };
+        let mut listening = Listening { shared: &self.shared, ticket, answered, is_over: false };
+        self.shared.deliver(told);
+        let answered = (&mut listening.answered).await;
+        listening.is_over = true;
+        // The sender is dropped unanswered only when the store failed; the process is about to end.
+        answered.unwrap_or(Answered {
+            answer: Err(Denial::ShuttingDown),
+            epoch: Epoch(0),
+            position: Position(0),
+            untold: None,
+        })
+    }
+
+    /// Whether a write would be confirmed: asks for a durable no-op's worth of nothing and waits for the gate.
+    pub async fn is_ready(&self) -> bool {
+        let command = Command::ListResources { after: None, limit: 0 };
+        self.call(command).await.answer.is_ok()
+    }
+
+    /// With a manual clock: lets this much time pass while the service runs, doing all that becomes due on the way.
+    pub fn advance(&self, duration_us: u64) {
+        let mut left_us = duration_us;
+        loop {
+            let told = {
+                let mut inner = self.shared.lock();
+                inner.partition.tick(self.shared.clock.read());
+                self.shared.after_change(&mut inner)
+            };
+            self.shared.deliver(told);
+            if left_us == 0 {
+                return;
+            }
+            let step_us = left_us.min(TICK_US);
+            self.shared.clock.advance(step_us);
+            left_us -= step_us;
+        }
+    }
+
+    pub fn totals(&self) -> Totals {
+        self.shared.lock().partition.totals()
+    }
+
+    pub fn callers(&self) -> Callers {
+        self.shared.lock().partition.callers()
+    }
+}
+
+/// A caller on the line. Hanging up early tells the partition.
+struct Listening<'a> {
+    shared: &'a Shared,
+    ticket: Option<Ticket>,
+    answered: oneshot::Receiver<Answered>,
+    is_over: bool,
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // Closing first: from here on a late answer fails to be sent and is handed back by the sender.
+        self.answered.close();
+        match (self.answered.try_recv(), self.ticket) {
+            (Ok(answered), _) => {
+                if let Some(claim) = answered.untold {
+                    self.shared.hand_back(&[claim]);
+                }
+            }
+            (Err(_), Some(ticket)) => {
+                let told = {
+                    let mut inner = self.shared.lock();
+                    let clocks = self.shared.clock.read();
+                    inner.partition.leave(clocks, ticket);
+                    self.shared.after_change(&mut inner)
+                };
+                self.shared.deliver(told);
+            }
+            (Err(_), None) => {}
+        }
+    }
+}

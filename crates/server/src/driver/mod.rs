@@ -1,0 +1,194 @@
+//! The partition's driver: the threads, clocks and store around `leasehold_journal::Partition`.
+//!
+//! ```text
+//!  tokio workers            committer thread                       pulse thread
+//!  ─────────────            ────────────────                       ────────────
+//!  lock, submit, unlock ──▶ lock, take batch, unlock               lock, tick, unlock
+//!  await the answer         append (blocks, durable)               sleep until the next deadline
+//!        ▲                  lock, append_done, unlock
+//!        └───────────────── send the answers
+//! ```
+//!
+//! Requests run the engine on the thread they arrive on, under one short lock, so the next batch fills while the last
+//! is being written. No lock is held across IO or while answers are sent. The driver is the only reader of clocks (`clock`).
+
+mod checkpoint;
+mod clock;
+mod commit;
+mod handle;
+mod pulse;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use leasehold_engine::ClaimId;
+use leasehold_journal::{Partition, PartitionLimits, Recovery, StoreError, Told};
+use tokio::sync::{oneshot, watch};
+
+pub use clock::Clock;
+pub use handle::{Answered, Handle};
+
+use crate::observe::Observer;
+
+/// A running partition. Dropping it without `shut_down` leaves what was not yet appended unwritten.
+#[derive(Debug)]
+pub struct Driver {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    failed: watch::Receiver<Option<Arc<StoreError>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    /// There is something to append; the committer waits here.
+    work: Condvar,
+    /// A deadline came nearer than the pulse sleeps; the pulse waits here.
+    pulse: Condvar,
+    clock: Clock,
+    observer: Arc<Observer>,
+}
+
+/// How a caller is answered.
+type Caller = oneshot::Sender<Answered>;
+
+#[derive(Debug)]
+struct Inner {
+    partition: Partition<Caller>,
+    is_committer_idle: bool,
+    /// When the pulse will run by itself, on the monotonic clock.
+    pulse_at_us: u64,
+    is_closing: bool,
+}
+
+impl Driver {
+    /// Goes on from what was recovered and starts serving.
+    pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
+        let Recovery { engine, store, epoch, head, at, partition: number, .. } = recovery;
+        let partition = Partition::new(engine, number, epoch, head, at, limits, clock.read());
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(Inner { partition, is_committer_idle: false, pulse_at_us: 0, is_closing: false }),
+            work: Condvar::new(),
+            pulse: Condvar::new(),
+            clock,
+            observer,
+        });
+        let (fail, failed) = watch::channel(None);
+        let committer = commit::Committer::new(Arc::clone(&shared), store);
+        let threads = vec![
+            spawn("leasehold-commit", move || {
+                if let Err(error) = committer.run() {
+                    fail.send_replace(Some(Arc::new(error)));
+                }
+            }),
+            spawn("leasehold-pulse", {
+                let shared = Arc::clone(&shared);
+                move || pulse::run(&shared)
+            }),
+        ];
+        Driver { shared, threads, failed }
+    }
+
+    pub fn handle(&self) -> Handle {
+        Handle::new(Arc::clone(&self.shared))
+    }
+
+    /// Waits until the store fails for good. Nothing is acknowledged from then on; the process is to end.
+    pub async fn failure(&self) -> Arc<StoreError> {
+        let mut failed = self.failed.clone();
+        loop {
+            if let Some(error) = failed.borrow_and_update().as_ref() {
+                return Arc::clone(error);
+            }
+            if failed.changed().await.is_err() {
+                // The committer ended without an error: shutting down.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Turns new callers away and answers the parked ones. What was said before is still appended and answered.
+    pub fn close(&self) {
+        let told = {
+            let mut inner = self.shared.lock();
+            let clocks = self.shared.clock.read();
+            inner.partition.shut_down(clocks);
+            self.shared.after_change(&mut inner)
+        };
+        self.shared.deliver(told);
+    }
+
+    /// Flushes and ends the threads. `close` comes first.
+    pub fn shut_down(self) -> Result<(), Arc<StoreError>> {
+        {
+            let mut inner = self.shared.lock();
+            inner.is_closing = true;
+            self.shared.work.notify_all();
+            self.shared.pulse.notify_all();
+        }
+        for thread in self.threads {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            if thread.join().is_err() {
+                tracing::error!(thread = name, "a thread of the partition panicked");
+            }
+        }
+        match self.failed.borrow().as_ref() {
+            Some(error) => Err(Arc::clone(error)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    /// A thread that panicked in here may have left half a step behind: stopping is better than two holders.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|_| {
+            tracing::error!("a step of the engine failed; stopping, the journal has what was acknowledged");
+            std::process::abort()
+        })
+    }
+
+    /// After anything was asked of the partition: wakes whoever has to act on it, and takes out what may leave.
+    fn after_change(&self, inner: &mut Inner) -> Vec<Told<Caller>> {
+        if inner.is_committer_idle && inner.partition.has_batch() {
+            inner.is_committer_idle = false;
+            self.work.notify_one();
+        }
+        if inner.partition.next_wake().is_some_and(|wake_us| wake_us < inner.pulse_at_us) {
+            self.pulse.notify_one();
+        }
+        let mut told = Vec::new();
+        inner.partition.poll_told(&mut told);
+        told
+    }
+
+    /// Sends answers; what tells of a new claim and finds nobody is handed back.
+    fn deliver(&self, told: impl IntoIterator<Item = Told<Caller>>) {
+        let mut undelivered = Vec::new();
+        for Told { to, answer, epoch, position, untold } in told {
+            if let Err(answered) = to.send(Answered { answer, epoch, position, untold }) {
+                undelivered.extend(answered.untold);
+            }
+        }
+        if !undelivered.is_empty() {
+            self.hand_back(&undelivered);
+        }
+    }
+
+    fn hand_back(&self, claims: &[ClaimId]) {
+        let told = {
+            let mut inner = self.lock();
+            let clocks = self.clock.read();
+            for &claim in claims {
+                inner.partition.hand_back(clocks, claim);
+            }
+            self.after_change(&mut inner)
+        };
+        // Handing back grants to the next in line, but never answers at once: the grant is not durable yet.
+        assert!(told.is_empty(), "an answer that depends on a new change is held");
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread can be started")
+}

@@ -1,0 +1,273 @@
+//! Reading a JSON object out of a body, strictly: one object, no key twice at any depth, no number that is not finite.
+//! Members are found by name and read by the getters below, whose errors name the field, the problem and the range.
+//! The walk over the body is in `strict`; which fields a call has is left to the dialects.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use super::problem::Problem;
+
+mod strict;
+#[cfg(test)]
+mod tests;
+
+pub use strict::DEPTH_MAX;
+
+/// How much of a caller's value an error repeats, in characters.
+const SHOWN_MAX: usize = 40;
+
+/// A body that cannot be used, in a sentence for the caller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadBody(pub Cow<'static, str>);
+
+impl BadBody {
+    fn new(reason: impl Into<Cow<'static, str>>) -> Self {
+        BadBody(reason.into())
+    }
+}
+
+impl From<BadBody> for Problem {
+    fn from(bad: BadBody) -> Self {
+        Problem::bad_request(bad.0)
+    }
+}
+
+/// The members of a body, each value as it was sent.
+#[derive(Debug)]
+pub struct Object<'a> {
+    members: Vec<(Cow<'a, str>, &'a str)>,
+}
+
+/// What a number of seconds may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds {
+    pub least: Least,
+    pub max_us: u64,
+    pub above_max: AboveMax,
+}
+
+/// The lower end of a range of seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Least {
+    Zero,
+    /// Any time greater than zero; what is below a microsecond becomes one.
+    AboveZero,
+}
+
+/// What becomes of a number above its maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AboveMax {
+    Clamp,
+    Refuse,
+}
+
+impl<'a> Object<'a> {
+    pub fn parse(body: &'a [u8]) -> Result<Self, BadBody> {
+        Ok(Object { members: strict::members(body)? })
+    }
+
+    /// A value as it was sent.
+    pub fn raw(&self, field: &str) -> Option<&'a str> {
+        self.members.iter().find(|(name, _)| name == field).map(|(_, raw)| *raw)
+    }
+
+    pub fn has(&self, field: &str) -> bool {
+        self.raw(field).is_some()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Refuses, by name, the first member that is not in `allowed`.
+    pub fn refuse_unknown(&self, allowed: &[&str]) -> Result<(), BadBody> {
+        match self.members.iter().find(|(name, _)| !allowed.contains(&&**name)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(BadBody::new(format!("unknown field {}, allowed are {}", shown(name), allowed.join(", "))))
+            }
+        }
+    }
+
+    /// A number of seconds, in microseconds.
+    pub fn seconds(&self, field: &'static str, allowed: Seconds) -> Result<Option<u64>, BadBody> {
+        let Some(raw) = self.raw(field) else { return Ok(None) };
+        match read_seconds(raw, allowed) {
+            Some(value_us) => Ok(Some(value_us)),
+            None => Err(BadBody::new(format!("{field} must be {allowed}, got {}", shown_raw(raw)))),
+        }
+    }
+
+    /// The same, where the call makes no sense without it.
+    pub fn required_seconds(&self, field: &'static str, allowed: Seconds) -> Result<u64, BadBody> {
+        self.seconds(field, allowed)?.ok_or_else(|| missing(field, &allowed))
+    }
+
+    /// A whole number. `3.0` is one, as some languages have no other way to write it.
+    pub fn integer(&self, field: &'static str, allowed: RangeInclusive<u64>) -> Result<Option<u64>, BadBody> {
+        let Some(raw) = self.raw(field) else { return Ok(None) };
+        match read_integer(raw).filter(|value| allowed.contains(value)) {
+            Some(value) => Ok(Some(value)),
+            None => Err(BadBody::new(format!("{field} must be {}, got {}", IntegerRange(&allowed), shown_raw(raw)))),
+        }
+    }
+
+    /// The same, where the call makes no sense without it.
+    pub fn required_integer(&self, field: &'static str, allowed: RangeInclusive<u64>) -> Result<u64, BadBody> {
+        self.integer(field, allowed.clone())?.ok_or_else(|| missing(field, &IntegerRange(&allowed)))
+    }
+
+    /// A string whose length in bytes is within `allowed`.
+    pub fn string(&self, field: &'static str, allowed: RangeInclusive<usize>) -> Result<Option<Cow<'a, str>>, BadBody> {
+        let Some(raw) = self.raw(field) else { return Ok(None) };
+        match read_string(raw) {
+            Some(text) if allowed.contains(&text.len()) => Ok(Some(text)),
+            Some(text) => {
+                let range = StringRange(&allowed);
+                Err(BadBody::new(format!("{field} must be {range}, got {} bytes", text.len())))
+            }
+            None => Err(BadBody::new(format!("{field} must be {}, got {}", StringRange(&allowed), shown_raw(raw)))),
+        }
+    }
+
+    /// The same, where the call makes no sense without it.
+    pub fn required_string(
+        &self,
+        field: &'static str,
+        allowed: RangeInclusive<usize>,
+    ) -> Result<Cow<'a, str>, BadBody> {
+        self.string(field, allowed.clone())?.ok_or_else(|| missing(field, &StringRange(&allowed)))
+    }
+
+    /// A string that no error may repeat. `what` says what it must be: `lease must be a UUID`.
+    pub fn required_secret(&self, field: &'static str, what: &str) -> Result<Cow<'a, str>, BadBody> {
+        match self.raw(field) {
+            None => Err(missing(field, &what)),
+            Some(raw) => read_string(raw).ok_or_else(|| BadBody::new(format!("{field} must be {what}"))),
+        }
+    }
+
+    /// Any JSON, as it was sent.
+    pub fn json(&self, field: &'static str, max_bytes: usize) -> Result<Option<&'a str>, BadBody> {
+        match self.raw(field) {
+            Some(raw) if raw.len() > max_bytes => {
+                Err(BadBody::new(format!("{field} has {} bytes, at most {max_bytes} are allowed", raw.len())))
+            }
+            raw => Ok(raw),
+        }
+    }
+}
+
+/// Text in quotes, cut to a length fit for an error and without control characters.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(SHOWN_MAX) + 4);
+    shown.push('"');
+    cut_into(&mut shown, text);
+    shown.push('"');
+    shown
+}
+
+fn shown_raw(raw: &str) -> String {
+    let mut shown = String::with_capacity(raw.len().min(SHOWN_MAX) + 4);
+    cut_into(&mut shown, raw);
+    shown
+}
+
+fn cut_into(shown: &mut String, text: &str) {
+    let mut chars = text.chars();
+    shown.extend(chars.by_ref().take(SHOWN_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }));
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+}
+
+fn missing(field: &str, allowed: &dyn fmt::Display) -> BadBody {
+    BadBody::new(format!("{field} is missing, it must be {allowed}"))
+}
+
+fn read_seconds(raw: &str, allowed: Seconds) -> Option<u64> {
+    if !is_number(raw) {
+        return None;
+    }
+    let value_us = match raw.parse::<u64>() {
+        // Nearly always a small whole number; saturation is far above every maximum.
+        Ok(whole) => whole.saturating_mul(1_000_000),
+        Err(_) => fractional_us(raw.parse().ok()?)?,
+    };
+    if value_us == 0 && allowed.least == Least::AboveZero {
+        return None;
+    }
+    match allowed.above_max {
+        AboveMax::Clamp => Some(value_us.min(allowed.max_us)),
+        AboveMax::Refuse => (value_us <= allowed.max_us).then_some(value_us),
+    }
+}
+
+/// Rounded to the microsecond, but never from something down to nothing. `None` for what is negative or not finite.
+fn fractional_us(seconds: f64) -> Option<u64> {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and `as` saturates")]
+    let rounded_us = (seconds * 1e6).round() as u64;
+    Some(if seconds > 0.0 { rounded_us.max(1) } else { 0 })
+}
+
+fn read_integer(raw: &str) -> Option<u64> {
+    if !is_number(raw) {
+        return None;
+    }
+    if let Ok(whole) = raw.parse() {
+        return Some(whole);
+    }
+    let value: f64 = raw.parse().ok()?;
+    // Above 2^53 an f64 does not know which whole number was meant.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and within 0..2^53")]
+    (value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&value)).then_some(value as u64)
+}
+
+/// Whether valid JSON is a number, by how it begins. (Rust would also parse `inf`.)
+fn is_number(raw: &str) -> bool {
+    raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+}
+
+fn read_string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        // Half a surrogate pair is valid JSON and no string.
+        return serde_json::from_str(raw).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(inner))
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.least {
+            Least::Zero => f.write_str("a number of at least 0")?,
+            Least::AboveZero => f.write_str("a number greater than 0")?,
+        }
+        match self.above_max {
+            AboveMax::Clamp => f.write_str(" (seconds)"),
+            #[expect(clippy::cast_precision_loss, reason = "shown to people")]
+            AboveMax::Refuse => write!(f, " and at most {} (seconds)", self.max_us as f64 / 1e6),
+        }
+    }
+}
+
+struct IntegerRange<'r>(&'r RangeInclusive<u64>);
+
+impl fmt::Display for IntegerRange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an integer from {} to {}", self.0.start(), self.0.end())
+    }
+}
+
+struct StringRange<'r>(&'r RangeInclusive<usize>);
+
+impl fmt::Display for StringRange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a string of {} to {} bytes", self.0.start(), self.0.end())
+    }
+}

@@ -1,0 +1,143 @@
+//! A request that could not be served, in words: a status, a sentence, and the header that goes with it. Used for what is
+//! wrong with a request as such; what the engine refuses is put into words by each dialect.
+
+use std::borrow::Cow;
+
+use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+
+use super::request::RequestId;
+use super::response::{self, Body};
+
+/// An answer that is an error. The sentence is shown to the caller, so it never holds a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Problem {
+    pub status: StatusCode,
+    /// Lower case, no full stop; names the field at fault and the allowed range.
+    pub reason: Cow<'static, str>,
+    remedy: Option<Remedy>,
+}
+
+/// What the caller can do about it, where a header says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Remedy {
+    /// These methods work here.
+    Allow(HeaderValue),
+    /// Seconds after which to try again.
+    RetryAfter(u32),
+    /// The rest of the request was not read, so nothing more can be said on this connection.
+    Reconnect,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
+        Problem { status, reason: reason.into(), remedy: None }
+    }
+
+    /// 400: the caller has to fix the call.
+    pub fn bad_request(reason: impl Into<Cow<'static, str>>) -> Self {
+        Problem::new(StatusCode::BAD_REQUEST, reason)
+    }
+
+    /// 404 for a path nobody serves. The path is not repeated, as it may hold a pool id.
+    pub fn no_such_path() -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "no such path")
+    }
+
+    /// 405, with the methods that do work.
+    pub fn wrong_method(method: &http::Method, allow: HeaderValue) -> Self {
+        let allowed = allow.to_str().expect("a list of method names is ASCII");
+        // Methods can be made up; what is repeated of them is short.
+        let name: String = method.as_str().chars().take(20).collect();
+        let reason = format!("method {name} is not allowed here, use {allowed}");
+        Problem { status: StatusCode::METHOD_NOT_ALLOWED, reason: reason.into(), remedy: Some(Remedy::Allow(allow)) }
+    }
+
+    /// 503: the service cannot serve this now.
+    pub fn unavailable(reason: impl Into<Cow<'static, str>>, retry_after_s: u32) -> Self {
+        Problem {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            reason: reason.into(),
+            remedy: Some(Remedy::RetryAfter(retry_after_s)),
+        }
+    }
+
+    /// The same, and the connection is closed after it.
+    #[must_use]
+    pub fn and_close(mut self) -> Self {
+        self.remedy = Some(Remedy::Reconnect);
+        self
+    }
+
+    pub fn to_response(&self, id: &RequestId) -> Response<Body> {
+        let mut response = response::json(self.status, id, error_body(&self.reason));
+        match &self.remedy {
+            None => {}
+            Some(Remedy::Allow(methods)) => {
+                response.headers_mut().insert(ALLOW, methods.clone());
+            }
+            Some(Remedy::RetryAfter(seconds)) => {
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            Some(Remedy::Reconnect) => {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+        }
+        response
+    }
+}
+
+/// `{"error": "reason"}`
+pub fn error_body(reason: &str) -> Vec<u8> {
+    error_body_with(reason, |_| {})
+}
+
+/// `{"error": "reason", …}`: `more` appends further members, each beginning with its comma.
+pub fn error_body_with(reason: &str, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut body = Vec::with_capacity(reason.len() + 64);
+    body.extend_from_slice(b"{\"error\":");
+    serde_json::to_writer(&mut body, reason).expect("a string can be written to memory");
+    more(&mut body);
+    body.push(b'}');
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    fn id() -> RequestId {
+        RequestId::of(&http::HeaderMap::new())
+    }
+
+    #[test]
+    fn each_remedy_is_a_header() {
+        let allow = HeaderValue::from_static("GET, HEAD");
+        for (problem, status, header, value) in [
+            (Problem::wrong_method(&Method::POST, allow), 405, "allow", "GET, HEAD"),
+            (Problem::unavailable("starting", 2), 503, "retry-after", "2"),
+            (Problem::bad_request("body ended early").and_close(), 400, "connection", "close"),
+            (Problem::no_such_path(), 404, "content-type", "application/json"),
+        ] {
+            let response = problem.to_response(&id());
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()[header], value);
+        }
+    }
+
+    #[test]
+    fn reasons_are_escaped_and_more_members_follow() {
+        let body = error_body_with("a \"quoted\" one", |body| body.extend_from_slice(b",\"waiting\":3"));
+        assert_eq!(String::from_utf8(body).unwrap(), r#"{"error":"a \"quoted\" one","waiting":3}"#);
+    }
+
+    #[test]
+    fn a_made_up_method_is_cut() {
+        let method = Method::from_bytes(&[b'A'; 100]).unwrap();
+        let problem = Problem::wrong_method(&method, HeaderValue::from_static("GET"));
+        assert_eq!(problem.reason, "method AAAAAAAAAAAAAAAAAAAA is not allowed here, use GET");
+    }
+}

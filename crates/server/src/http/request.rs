@@ -1,0 +1,287 @@
+//! Reading a request strictly: the sizes of its head, its body within a size and a time, its id.
+//! What the path and the query say is left to `query`, what the body says to `json`.
+
+use std::fmt::Write as _;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, EXPECT, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use hyper::body::Body as HttpBody;
+
+use super::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
+use super::problem::Problem;
+use super::response::{Body, X_REQUEST_ID};
+
+/// Longest id of a caller's that is taken over.
+const REQUEST_ID_MAX: usize = 128;
+
+/// A head that is longer than the contract allows: 414 or 431.
+pub fn check_head(parts: &Parts) -> Result<(), Problem> {
+    let target_len = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target_len > URI_MAX {
+        let reason = format!("the URI has {target_len} bytes, at most {URI_MAX} are allowed");
+        return Err(Problem::new(StatusCode::URI_TOO_LONG, reason));
+    }
+    // As on the wire: `name: value\r\n`.
+    let headers_len: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if headers_len > HEADERS_MAX {
+        let reason = format!("the headers have {headers_len} bytes in all, at most {HEADERS_MAX} are allowed");
+        return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason));
+    }
+    Ok(())
+}
+
+/// The whole body, at most [`BODY_MAX`] bytes (413), within `body_timeout` (408), not encoded in any way (415).
+///
+/// What is returned shares memory with the connection's buffer: drop it before waiting for anything else.
+pub async fn read_body<B>(headers: &HeaderMap, body: B, body_timeout: Duration) -> Result<Bytes, Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    for encoding in headers.get_all(CONTENT_ENCODING) {
+        if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") {
+            let reason = "content-encoding is not supported, send the body as it is";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
+        }
+    }
+    // A client that asked first has sent nothing yet, and an endless upload is not worth reading.
+    let announced = body.size_hint().lower();
+    if announced > BODY_DRAIN_MAX || (announced > BODY_MAX as u64 && headers.contains_key(EXPECT)) {
+        return Err(too_large().and_close());
+    }
+    match patiently(collect(body), body_timeout).await {
+        Some(read) => read,
+        None => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            format!("the body did not arrive within {} s", body_timeout.as_secs_f64()),
+        )
+        .and_close()),
+    }
+}
+
+async fn collect<B>(mut body: B) -> Result<Bytes, Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    // A small body is one frame, and is passed on as it came.
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut read_len: u64 = 0;
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        // The connection broke or its framing did. Nobody is likely to read this.
+        let frame = frame.map_err(|_| Problem::bad_request("the body could not be read to its end").and_close())?;
+        let Ok(data) = frame.into_data() else { continue };
+        read_len += data.len() as u64;
+        if read_len > BODY_DRAIN_MAX {
+            return Err(too_large().and_close());
+        } else if read_len > BODY_MAX as u64 {
+            // Keep nothing, go on reading: the client is still writing.
+            first.clear();
+            rest.clear();
+        } else if first.is_empty() {
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    if read_len > BODY_MAX as u64 {
+        return Err(too_large());
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+fn too_large() -> Problem {
+    let reason = format!("the body is too large, at most {BODY_MAX} bytes are allowed");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
+}
+
+/// `Some` if `future` ends within `limit`. hyper only begins to read a body once it is asked for one, so the first poll
+/// is hardly ever ready and the second nearly always is; only then is it worth setting a timer.
+async fn patiently<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut asked = false;
+    let soon = poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if asked => Poll::Ready(None),
+        Poll::Pending => {
+            asked = true;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+    match soon {
+        Some(output) => Some(output),
+        None => tokio::time::timeout(limit, future).await.ok(),
+    }
+}
+
+/// Names one request in answers and logs. Taken over from the caller, or made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The caller's `X-Request-Id` if it is 1 to 128 visible ASCII characters, else a new one.
+    pub fn of(headers: &HeaderMap) -> Self {
+        match headers.get(X_REQUEST_ID) {
+            Some(value) if is_acceptable(value.as_bytes()) => {
+                // Copied, as the original shares memory with the connection's buffer and this may outlive the request.
+                RequestId(HeaderValue::from_bytes(value.as_bytes()).expect("it was a header value before"))
+            }
+            _ => RequestId::make(),
+        }
+    }
+
+    /// Unique within this process by its counter, and against other processes by their random prefixes.
+    fn make() -> Self {
+        static PREFIX: OnceLock<u32> = OnceLock::new();
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let prefix = PREFIX.get_or_init(|| {
+            let mut bytes = [0; 4];
+            getrandom::fill(&mut bytes).expect("the operating system has randomness");
+            u32::from_ne_bytes(bytes)
+        });
+        let mut text = String::with_capacity(24);
+        let _ = write!(text, "{prefix:08x}-{:06x}", COUNT.fetch_add(1, Ordering::Relaxed));
+        RequestId(HeaderValue::from_maybe_shared(Bytes::from(text)).expect("hex digits and a hyphen"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().expect("checked to be visible ASCII")
+    }
+
+    pub(super) fn to_header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+fn is_acceptable(id: &[u8]) -> bool {
+    (1..=REQUEST_ID_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+}
+
+/// Answers with what went right or what went wrong.
+pub fn respond(id: &RequestId, outcome: Result<Response<Body>, Problem>) -> Response<Body> {
+    outcome.unwrap_or_else(|problem| problem.to_response(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashSet, VecDeque};
+    use std::convert::Infallible;
+    use std::task::Context;
+
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// A body that arrives in the given pieces, and never ends if it is told to stall.
+    struct Pieces {
+        pieces: VecDeque<Bytes>,
+        stalls: bool,
+    }
+
+    impl HttpBody for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.pieces.pop_front() {
+                Some(piece) => Poll::Ready(Some(Ok(Frame::data(piece)))),
+                None if self.stalls => Poll::Pending,
+                None => Poll::Ready(None),
+            }
+        }
+    }
+
+    fn pieces(sizes: &[usize]) -> Pieces {
+        Pieces { pieces: sizes.iter().map(|&size| Bytes::from(vec![b'x'; size])).collect(), stalls: false }
+    }
+
+    async fn read(sizes: &[usize]) -> Result<usize, u16> {
+        let read = read_body(&HeaderMap::new(), pieces(sizes), Duration::from_secs(10)).await;
+        read.map(|body| body.len()).map_err(|problem| problem.status.as_u16())
+    }
+
+    #[tokio::test]
+    async fn bodies_at_the_limit_are_read_and_one_past_is_413() {
+        for (sizes, expected) in [
+            (&[][..], Ok(0)),
+            (&[5], Ok(5)),
+            (&[5, 6, 7], Ok(18)),
+            (&[BODY_MAX], Ok(BODY_MAX)),
+            (&[BODY_MAX - 1, 1], Ok(BODY_MAX)),
+            (&[BODY_MAX + 1], Err(413)),
+            (&[BODY_MAX, 1], Err(413)),
+            (&[1, BODY_MAX, 1000], Err(413)),
+            (&[1_000_000, 1_000_000], Err(413)),
+        ] {
+            assert_eq!(read(sizes).await, expected, "{sizes:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_is_408() {
+        let body = Pieces { pieces: VecDeque::from([Bytes::from("{")]), stalls: true };
+        let problem = read_body(&HeaderMap::new(), body, Duration::from_secs(10)).await.unwrap_err();
+        assert_eq!(problem.status, StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(problem.reason, "the body did not arrive within 10 s");
+    }
+
+    #[tokio::test]
+    async fn encoded_bodies_are_415() {
+        for (encoding, expected) in [("identity", Ok(2)), ("Identity", Ok(2)), ("gzip", Err(415)), ("", Err(415))] {
+            let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))]);
+            let read = read_body(&headers, pieces(&[2]), Duration::from_secs(10)).await;
+            assert_eq!(read.map(|b| b.len()).map_err(|problem| problem.status.as_u16()), expected, "{encoding}");
+        }
+    }
+
+    #[test]
+    fn heads_at_the_limits_pass_and_one_past_does_not() {
+        let check = |uri_len: usize, headers_len: usize| {
+            let uri = format!("/{}", "u".repeat(uri_len - 1));
+            let value = "v".repeat(headers_len - "x".len() - 4);
+            let request = http::Request::builder().uri(uri).header("x", value).body(()).unwrap();
+            check_head(&request.into_parts().0).map_err(|problem| problem.status.as_u16())
+        };
+        assert_eq!(check(URI_MAX, HEADERS_MAX), Ok(()));
+        assert_eq!(check(URI_MAX + 1, HEADERS_MAX), Err(414));
+        assert_eq!(check(URI_MAX, HEADERS_MAX + 1), Err(431));
+    }
+
+    #[test]
+    fn a_callers_request_id_is_kept_if_it_is_fit_to_print() {
+        let id_of = |sent: &[u8]| {
+            let headers = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_bytes(sent).unwrap())]);
+            RequestId::of(&headers).as_str().to_owned()
+        };
+        for kept in [&b"a"[..], b"run-7/step:3", &[b'x'; 128]] {
+            assert_eq!(id_of(kept).as_bytes(), kept);
+        }
+        for replaced in [&b""[..], b"two words", b"caf\xc3\xa9", b"tab\there", &[b'x'; 129]] {
+            assert_ne!(id_of(replaced).as_bytes(), replaced);
+        }
+    }
+
+    #[test]
+    fn made_request_ids_differ() {
+        let ids: HashSet<String> = (0..1000).map(|_| RequestId::of(&HeaderMap::new()).as_str().to_owned()).collect();
+        assert_eq!(ids.len(), 1000);
+    }
+}

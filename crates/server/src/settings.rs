@@ -1,0 +1,52 @@
+//! What an operator may set about the service, as plain values with their defaults. Where they come from (flags,
+//! environment, file) is left to the binary.
+
+use crate::http::HttpLimits;
+
+const S_US: u64 = 1_000_000;
+const H_US: u64 = 3600 * S_US;
+
+/// How the service behaves. Durations are in microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// After a lock expired: how long only its last holder may come back.
+    pub grace_us: u64,
+    /// The ttl of a lock whose caller names none.
+    pub default_ttl_us: u64,
+    /// Longer ttls of pools and locks are cut to this.
+    pub max_ttl_us: u64,
+    /// Longer waits are cut to this.
+    pub max_wait_us: u64,
+    /// Most slots a pool or resource may have.
+    pub max_count: u64,
+    /// How long an ended claim can still be read.
+    pub retain_finished_us: u64,
+    /// At most this many ended claims are kept; the oldest go first.
+    pub retain_max: usize,
+    /// What absolute URLs in answers begin with. Without it, the host the caller used.
+    pub public_url: Option<String>,
+    /// How long an answer waits for the store before it becomes a 502.
+    pub store_timeout_us: u64,
+    /// Callers waiting in queues, in all. The next one gets a 503.
+    pub max_waiters: usize,
+    /// The limits of the HTTP side.
+    pub http: HttpLimits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            grace_us: 5 * S_US,
+            default_ttl_us: 30 * S_US,
+            max_ttl_us: 24 * H_US,
+            max_wait_us: 300 * S_US,
+            max_count: 1000,
+            retain_finished_us: 24 * H_US,
+            retain_max: 100_000,
+            public_url: None,
+            store_timeout_us: 10 * S_US,
+            max_waiters: 100_000,
+            http: HttpLimits::default(),
+        }
+    }
+}
