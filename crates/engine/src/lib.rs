@@ -169,6 +169,11 @@ impl Engine {
         self.state.step_snapshot(budget, facts)
     }
 
+    /// Gives up on the snapshot under way.
+    pub fn drop_snapshot(&mut self) {
+        self.state.snapshot = None;
+    }
+
     /// Takes in one fact of a checkpoint, in any order; then [`Engine::finish_restore`].
     pub fn restore(&mut self, fact: Fact) {
         self.state.restore(fact);

@@ -72,7 +72,7 @@ impl State {
         let (status, is_waiting) = match claim.status {
             Status::Waiting => (ClaimStatus::Waiting, true),
             Status::Active | Status::Grace | Status::Lapsed => (ClaimStatus::Active, false),
-            Status::Ended(how) => (ClaimStatus::Ended(how), false),
+            Status::Ended(how) => (ClaimStatus::Ended(shown_ending(how)), false),
         };
         let waited_until = if claim.is_granted() { claim.granted_at } else { last_at };
         ClaimView {
@@ -86,7 +86,7 @@ impl State {
                 waited: !claim.is_granted() || claim.granted_at != claim.created_at,
                 active: claim.is_granted().then_some(extra.granted_wall),
                 ended: match (claim.status, ended) {
-                    (Status::Ended(how), Some(ended)) => Some((how, ended.wall)),
+                    (Status::Ended(how), Some(ended)) => Some((shown_ending(how), ended.wall)),
                     _ => None,
                 },
             },

@@ -18,6 +18,10 @@ impl Engine {
         }
         let rix = self.state.resource(&acquire.resource);
         if let Some(repeated) = self.repeated(rix, &acquire)? {
+            // Its own deadline first: a lease that ran out has spent the key, a wait that ran out has freed it.
+            self.expire_if_due(now, repeated, out);
+        }
+        if let Some(repeated) = self.repeated(rix, &acquire)? {
             return self.join(now, repeated, acquire.patience, out);
         }
         self.refuse_past_limits(&acquire.resource)?;
@@ -64,10 +68,8 @@ impl Engine {
 
     /// A repeated request is answered with the claim of the first.
     fn join(&mut self, now: Moment, cix: Cix, patience: Patience, out: &mut Outbox) -> Answer {
-        let id = self.state.claims[cix].id;
-        self.expire_if_due(now, cix, out);
-        let Some(cix) = self.state.claim(id) else { return Err(Refusal::KeySpent) };
         let claim = &self.state.claims[cix];
+        let id = claim.id;
         let wait_until = match patience {
             Patience::For { wait_us } => now.at.plus(wait_us),
             Patience::Standing => Time::NEVER,

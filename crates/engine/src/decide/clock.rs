@@ -16,11 +16,12 @@ impl Engine {
         for _ in 0..EXPIRIES_PER_STEP {
             match self.state.deadlines.first() {
                 Some(&(looked_at, cix)) if looked_at <= now.at => {
-                    if self.state.claims[cix].due_at() <= now.at {
+                    let due_at = self.state.claims[cix].due_at();
+                    if due_at == looked_at {
                         self.expire(now, cix, out);
                     } else {
-                        // It was renewed since it was put here.
-                        let due_at = self.state.claims[cix].due_at();
+                        // It was renewed, or went into grace, since it was put here: its turn comes later, even if
+                        // that is due as well, so that nobody is granted what an earlier deadline takes away.
                         self.state.set_index(cix, due_at);
                     }
                 }

@@ -38,6 +38,8 @@ impl Engine {
         }
         self.commit(now, Change::Unconfigured { resource: resource.clone() }, out);
         out.effects.push(Effect { resource, claim: None, client: None, what: What::Unconfigured });
+        // A claimed resource that had no slot at all has one again.
+        self.settle(now, rix, out);
         Reply::Unconfigured(true)
     }
 }

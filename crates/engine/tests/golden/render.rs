@@ -1,0 +1,222 @@
+//! How a story writes down what happened. One line a change, an effect, an answer; claims by the names the story gave
+//! them. Everything that a change or an answer carries is shown, so that nothing changes unnoticed.
+
+use std::collections::BTreeMap;
+
+use leasehold_engine::{
+    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, Holder, Lease, LeaseView, LockNews, LockView, Refusal,
+    Reply, ResourceKey, ResourceView, Time, Wall, What,
+};
+
+use crate::words::duration;
+
+/// What the wall clock shows when service time is zero; stories show times since then.
+pub(crate) const WALL_START: u64 = 1_700_000_000_000_000;
+
+pub(crate) struct Names {
+    pub(crate) claims: BTreeMap<ClaimId, String>,
+}
+
+impl Names {
+    pub(crate) fn claim(&self, id: ClaimId) -> &str {
+        self.claims.get(&id).map_or("(unnamed)", String::as_str)
+    }
+
+    pub(crate) fn change(&self, change: &Change) -> String {
+        match change {
+            Change::Marked => "marked".into(),
+            Change::Configured { resource, capacity } => format!("configured {}, capacity {capacity}", key(resource)),
+            Change::Unconfigured { resource } => format!("unconfigured {}", key(resource)),
+            Change::Claimed(claimed) => {
+                let wait = match claimed.wait_until {
+                    Time::NEVER => String::new(),
+                    until => format!(", waits until {}", time(until)),
+                };
+                let client = claimed.client.as_ref().map_or(String::new(), |client| format!(", client {client}"));
+                let key_said = claimed.key.as_ref();
+                let idempotent = key_said.map_or(String::new(), |k| format!(", key {}/{}", k.name, k.fingerprint));
+                let metadata = claimed.metadata.as_ref().map_or(String::new(), |json| format!(", metadata {json}"));
+                let (name, on) = (self.claim(claimed.claim), key(&claimed.resource));
+                format!("claimed {name} on {on}, ttl {}{wait}{client}{idempotent}{metadata}", duration(claimed.ttl_us))
+            }
+            Change::Joined { claim, wait_until } => {
+                format!("joined {}, waits until {}", self.claim(*claim), time(*wait_until))
+            }
+            Change::Granted { claim, slot, token, lease: l } => {
+                format!("granted {}, slot {slot}, token {token}, {}", self.claim(*claim), lease(*l))
+            }
+            Change::Renewed { claim, lease: l } => format!("renewed {}, {}", self.claim(*claim), lease(*l)),
+            Change::Retimed { claim, ttl_us } => format!("retimed {}, ttl {}", self.claim(*claim), duration(*ttl_us)),
+            Change::GraceBegan { claim } => format!("grace began for {}", self.claim(*claim)),
+            Change::GraceOver { claim } => format!("grace over for {}", self.claim(*claim)),
+            Change::Ended { claim, how } => format!("ended {}, {how:?}", self.claim(*claim)),
+            Change::Forgotten { claim } => format!("forgotten {}", self.claim(*claim)),
+        }
+    }
+
+    pub(crate) fn effect(&self, effect: &Effect) -> String {
+        let who = effect.claim.map_or_else(|| key(&effect.resource), |claim| self.claim(claim).to_string());
+        let client = effect.client.as_ref().map_or(String::new(), |client| format!(" ({client})"));
+        let what = match &effect.what {
+            What::Configured { capacity } => format!("configured, capacity {capacity}"),
+            What::Unconfigured => "unconfigured".into(),
+            What::Queued => format!("queued for {}", key(&effect.resource)),
+            What::Granted { slot, token, waited_us, from } => {
+                let from = from.as_ref().map_or(String::new(), |from| format!(" from {from}"));
+                format!("granted{from}, slot {slot}, token {token}, waited {}", duration(*waited_us))
+            }
+            What::Renewed { token, held_us } => format!("renewed, token {token}, held {}", duration(*held_us)),
+            What::GraceBegan { token, held_us } => format!("grace began, token {token}, held {}", duration(*held_us)),
+            What::GraceOver { token } => format!("grace over, token {token}"),
+            What::Ended { how, held_us, late_us } => {
+                let held = held_us.map_or("never held".into(), |held_us| format!("held {}", duration(held_us)));
+                let late = if *late_us == 0 { String::new() } else { format!(", {} late", duration(*late_us)) };
+                format!("ended {how:?}, {held}{late}")
+            }
+        };
+        format!("{who}{client} {what}")
+    }
+
+    /// One line, or several for lists.
+    pub(crate) fn answer(&self, answer: &Answer) -> Vec<String> {
+        match answer {
+            Ok(Reply::Claims(page)) => {
+                let next = page.next.map_or("no more".into(), |next| format!("more after {next}"));
+                let claims = page.claims.iter().map(|view| format!("= {}", self.claim_view(view)));
+                claims.chain([format!("= {} claims, {next}", page.claims.len())]).collect()
+            }
+            Ok(Reply::Resources(views)) => {
+                let shown = views.iter().map(|view| format!("= {}", self.resource_view(view)));
+                shown.chain([format!("= {} resources", views.len())]).collect()
+            }
+            Ok(reply) => vec![format!("= {}", self.reply(reply))],
+            Err(refusal) => vec![format!("! {}", self.refusal(refusal))],
+        }
+    }
+
+    pub(crate) fn reply(&self, reply: &Reply) -> String {
+        match reply {
+            Reply::Resource(view) => self.resource_view(view),
+            Reply::Unconfigured(there_was) => format!("unconfigured: {there_was}"),
+            Reply::Lease(view) => self.lease_view(view),
+            Reply::Returned(was_held) => format!("returned: {was_held}"),
+            Reply::Lock(view, news) => {
+                let news = match news {
+                    LockNews::Seen => "seen".into(),
+                    LockNews::Acquired { from: None } => "acquired".into(),
+                    LockNews::Acquired { from: Some(from) } => format!("acquired from {from}"),
+                    LockNews::Renewed => "renewed".into(),
+                };
+                format!("{news}: {}", self.lock_view(view))
+            }
+            Reply::Unlocked => "unlocked".into(),
+            Reply::Claim(view) => self.claim_view(view),
+            Reply::ClaimEnded(how) => format!("claim ended: {how:?}"),
+            Reply::Waiting(claim) => format!("waiting as {}", self.claim(*claim)),
+            Reply::Done => "done".into(),
+            Reply::Claims(_) | Reply::Resources(_) => unreachable!("lists take several lines"),
+        }
+    }
+
+    pub(crate) fn refusal(&self, refusal: &Refusal) -> String {
+        match refusal {
+            Refusal::NoneFree { waiting } => format!("none free, {waiting} waiting"),
+            Refusal::Locked { lock, in_grace } => {
+                format!("{}: {}", if *in_grace { "in grace" } else { "locked" }, self.lock_view(lock))
+            }
+            Refusal::Ended(how) => format!("ended: {how:?}"),
+            Refusal::TooManyWaiting { limit } => format!("too many waiting, limit {limit}"),
+            Refusal::TooManyClaims { limit } => format!("too many claims, limit {limit}"),
+            Refusal::TooManyResources { limit } => format!("too many resources, limit {limit}"),
+            Refusal::NoSuchResource => "no such resource".into(),
+            Refusal::NoSuchClaim => "no such claim".into(),
+            Refusal::NotHeld => "not held".into(),
+            Refusal::NotTheHolder => "not the holder".into(),
+            Refusal::StillWaiting => "still waiting".into(),
+            Refusal::Contended => "contended".into(),
+            Refusal::KeyReused => "key reused".into(),
+            Refusal::KeySpent => "key spent".into(),
+        }
+    }
+
+    fn lease_view(&self, view: &LeaseView) -> String {
+        let LeaseView { claim, slot, token, deadline, now: _ } = view;
+        format!("lease {}, slot {slot}, token {token}, until {}", self.claim(*claim), time(*deadline))
+    }
+
+    fn lock_view(&self, view: &LockView) -> String {
+        view.holder.as_ref().map_or(format!("{} held by nobody", view.job), |holder| {
+            let (job, client, token) = (&view.job, &holder.client, holder.token);
+            let (until, grace) = (time(holder.deadline), time(holder.grace_until));
+            format!(
+                "{job} held by {client} as {}, token {token}, until {until}, grace {grace}",
+                self.claim(holder.claim)
+            )
+        })
+    }
+
+    fn resource_view(&self, view: &ResourceView) -> String {
+        let how = if view.configured { "configured" } else { "by default" };
+        let counts = format!("capacity {} {how}, {} in use, {} waiting", view.capacity, view.in_use, view.waiting);
+        let list = |name: &str, list: &[Holder]| {
+            if list.is_empty() { String::new() } else { format!(", {name} {}", self.holders(list)) }
+        };
+        format!("{}: {counts}{}{}", key(&view.resource), list("holders", &view.holders), list("queue", &view.queue))
+    }
+
+    fn holders(&self, list: &[Holder]) -> String {
+        let each: Vec<String> = list.iter().map(|h| format!("{} {}", self.claim(h.claim), wall(h.since))).collect();
+        format!("[{}]", each.join(", "))
+    }
+
+    fn claim_view(&self, view: &ClaimView) -> String {
+        let status = match view.status {
+            ClaimStatus::Waiting => "waiting".into(),
+            ClaimStatus::Active => "active".into(),
+            ClaimStatus::Ended(how) => format!("{how:?}"),
+        };
+        let mut parts = vec![format!("#{} {} on {}, {status}", view.order, self.claim(view.id), view.resource)];
+        let mut add = |name: &str, value: Option<String>| {
+            parts.extend(value.map(|value| format!("{name} {value}")));
+        };
+        add("timeout", Some(duration(view.timeout_us)));
+        add("ttl", view.ttl_us.map(duration));
+        add("token", view.token.map(|token| token.to_string()));
+        add("place", view.queue_position.map(|place| place.to_string()));
+        add("behind", (!view.holders.is_empty()).then(|| self.holders(&view.holders)));
+        add("waited", Some(duration(view.waiting_us)));
+        add("was active", view.active_us.map(duration));
+        add("metadata", view.metadata.as_ref().map(ToString::to_string));
+        let mut history = vec![format!("created {}", wall(view.history.created))];
+        history.extend(view.history.waited.then(|| "waiting".to_string()));
+        history.extend(view.history.active.map(|at| format!("active {}", wall(at))));
+        history.extend(view.history.ended.map(|(how, at)| format!("{how:?} {}", wall(at))));
+        format!("{}, history [{}]", parts.join(", "), history.join(", "))
+    }
+}
+
+/// Pools have letters for names.
+pub(crate) fn key(resource: &ResourceKey) -> String {
+    match resource {
+        ResourceKey::Pool(id) => {
+            let letter = u32::try_from(*id).ok().and_then(char::from_u32).expect("a pool's id is a letter");
+            format!("pool {letter}")
+        }
+        ResourceKey::Claim(name) => format!("claimed {name}"),
+        ResourceKey::Lock(name) => format!("lock {name}"),
+    }
+}
+
+pub(crate) fn time(at: Time) -> String {
+    if at == Time::NEVER { "never".into() } else { duration(at.0) }
+}
+
+fn wall(at: Wall) -> String {
+    at.0.checked_sub(WALL_START)
+        .map_or_else(|| format!("@-{}", duration(WALL_START - at.0)), |since| format!("@{}", duration(since)))
+}
+
+fn lease(lease: Lease) -> String {
+    let grace = if lease.grace_us == 0 { String::new() } else { format!(", grace {}", duration(lease.grace_us)) };
+    format!("until {}{grace}", time(lease.deadline))
+}

@@ -1,0 +1,388 @@
+//! The rules of Leasehold once more, deliberately naive: two vectors, linear scans, no index, no cleverness. Written
+//! from the HTTP contract and the design, not from the engine, so that the two can disagree. Facts serve as rows,
+//! because a row is then compared whole. Finding rows is in `naive_rows`, showing them in `naive_views`; this file decides and changes.
+
+use std::sync::Arc;
+
+use leasehold_engine::{
+    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, IdempotencyKey, Kind, Lease, Limits,
+    LockNews, Moment, Patience, Refusal, Reply, ResourceFact, ResourceKey, Status, Time, Token, Update, Wall, Wish,
+};
+
+use crate::naive_rows::{default_capacity, due_at, holds, is_remembered, shown};
+
+#[derive(Debug)]
+pub(crate) struct Naive {
+    pub(crate) limits: Limits,
+    /// Configured, or referred to by a claim.
+    pub(crate) resources: Vec<ResourceFact>,
+    /// In order of creation. Waiting, holding, or ended and still remembered.
+    pub(crate) claims: Vec<ClaimFact>,
+    last_token: u64,
+    last_order: u64,
+}
+
+impl Naive {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Naive { limits, resources: Vec::new(), claims: Vec::new(), last_token: 0, last_order: 0 }
+    }
+
+    pub(crate) fn facts(&self) -> Vec<Fact> {
+        let counters = Counters { last_token: Token(self.last_token), last_order: self.last_order };
+        let mut facts = vec![Fact::Counters(counters)];
+        facts.extend(self.resources.iter().cloned().map(Fact::Resource));
+        facts.extend(self.claims.iter().cloned().map(|row| Fact::Claim(Box::new(row))));
+        facts.sort();
+        facts
+    }
+
+    /// The first moment at which time alone changes something.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let claims = self.claims.iter().filter_map(due_at);
+        let forgotten = self.remembered().map(|row| row.ended.expect("it ended").at.plus(self.limits.retain_us));
+        claims.chain(forgotten).min()
+    }
+
+    /// `ties` settles what the rules leave open: of several claims due at the same instant, which one is first. It is
+    /// the engine's own list of changes; the order of deadlines and everything that follows is still decided here.
+    pub(crate) fn handle(&mut self, now: Moment, command: Command, ties: &[Change]) -> Answer {
+        self.handle_time(now, ties);
+        match command {
+            Command::Configure { resource, capacity } => self.configure(now, &resource, capacity),
+            Command::Unconfigure { resource } => Ok(Reply::Unconfigured(self.unconfigure(now, &resource))),
+            Command::Acquire(acquire) if acquire.resource.kind() == Kind::Lock => self.lock(now, *acquire),
+            Command::Acquire(acquire) => self.acquire(now, *acquire),
+            Command::Renew { resource, claim, ttl_us } => {
+                let at = self.held_lease(&resource, claim)?;
+                self.extend(now, at, ttl_us);
+                Ok(Reply::Lease(self.view_lease(now, at)))
+            }
+            Command::Return { resource, claim } => {
+                let held = self.held_lease(&resource, claim);
+                if let Ok(at) = held {
+                    self.end(now, at, Ending::Released);
+                }
+                Ok(Reply::Returned(held.is_ok()))
+            }
+            Command::Unlock { resource, client } => match self.lock_holder(&resource) {
+                Some(at) if self.claims[at].client.as_ref() == Some(&client) => {
+                    self.end(now, at, Ending::Released);
+                    Ok(Reply::Unlocked)
+                }
+                _ => Err(Refusal::NotTheHolder),
+            },
+            Command::Update { claim, update } => self.update(now, claim, update),
+            Command::Withdraw { claim } => {
+                if let Some(at) = self.find(claim).filter(|&at| self.claims[at].status == Status::Waiting) {
+                    self.end(now, at, Ending::Withdrawn);
+                }
+                Ok(Reply::Done)
+            }
+            Command::HandBack { claim } => {
+                let unheard_of = |row: &ClaimFact| !row.seen && !is_remembered(row);
+                if let Some(at) = self.find(claim).filter(|&at| unheard_of(&self.claims[at])) {
+                    self.end(now, at, Ending::HandedBack);
+                }
+                Ok(Reply::Done)
+            }
+            Command::ViewResource { resource } => self.answer_resource(now, &resource),
+            Command::ViewLease { resource, claim } => match self.held_lease(&resource, claim) {
+                Ok(at) => Ok(Reply::Lease(self.view_lease(now, at))),
+                Err(_) => Err(Refusal::NoSuchClaim),
+            },
+            Command::ViewClaim { claim } => {
+                let at = self.find_public(claim)?;
+                Ok(Reply::Claim(Box::new(self.view_claim(now, at))))
+            }
+            Command::ListClaims(query) => Ok(Reply::Claims(self.list_claims(now, &query))),
+            Command::ListResources { after, limit } => Ok(Reply::Resources(self.list_resources(after.as_ref(), limit))),
+        }
+    }
+
+    /// Deadlines in their order, then what need not be remembered any longer.
+    pub(crate) fn handle_time(&mut self, now: Moment, mut ties: &[Change]) {
+        while let Some(due) = self.claims.iter().filter_map(due_at).min().filter(|&due| due <= now.at) {
+            let first: Vec<usize> =
+                (0..self.claims.len()).filter(|&at| due_at(&self.claims[at]) == Some(due)).collect();
+            let named = ties.iter().enumerate().find_map(|(nth, change)| {
+                let id = by_time(change)?;
+                first.iter().find(|&&at| self.claims[at].claim == id).map(|&at| (nth, at))
+            });
+            let at = named.map_or(first[0], |(_, at)| at);
+            ties = named.map_or(ties, |(nth, _)| &ties[nth + 1..]);
+            self.expire(now, at);
+        }
+        while let Some(oldest) = self.remembered().min_by_key(|row| (row.ended.expect("it ended").at, row.order)) {
+            let is_over = oldest.ended.expect("it ended").at.plus(self.limits.retain_us) <= now.at;
+            let are_too_many = self.remembered().count() > self.limits.retained_max;
+            if !is_over && !are_too_many {
+                break;
+            }
+            let id = oldest.claim;
+            self.claims.retain(|row| row.claim != id);
+            self.drop_unused_resources();
+        }
+    }
+
+    fn expire(&mut self, now: Moment, at: usize) {
+        let row = &mut self.claims[at];
+        match row.status {
+            Status::Waiting => self.end(now, at, Ending::TimedOut),
+            Status::Active if row.resource.kind() == Kind::Lock => row.status = Status::Grace,
+            Status::Active => self.end(now, at, Ending::Expired),
+            Status::Grace => {
+                row.status = Status::Lapsed;
+                row.ended = Some(now);
+                let resource = row.resource.clone();
+                self.settle(now, &resource);
+            }
+            Status::Lapsed | Status::Ended(_) => unreachable!("nothing is due"),
+        }
+    }
+
+    fn configure(&mut self, now: Moment, key: &ResourceKey, capacity: u32) -> Answer {
+        self.refuse_new_resource(key)?;
+        let row = self.resource_row(key);
+        row.capacity = capacity;
+        row.configured = true;
+        self.settle(now, key);
+        Ok(Reply::Resource(self.view_resource(key)))
+    }
+
+    fn unconfigure(&mut self, now: Moment, key: &ResourceKey) -> bool {
+        let Some(row) = self.resources.iter_mut().find(|row| row.resource == *key && row.configured) else {
+            return false;
+        };
+        row.configured = false;
+        row.capacity = default_capacity(key);
+        if key.kind() == Kind::Pool {
+            // With no capacity nothing is granted while its claims end one by one.
+            while let Some(at) = self.claims.iter().position(|row| row.resource == *key && !is_remembered(row)) {
+                self.end(now, at, Ending::Deleted);
+            }
+        }
+        self.settle(now, key);
+        self.drop_unused_resources();
+        true
+    }
+
+    fn acquire(&mut self, now: Moment, asked: Acquire) -> Answer {
+        let key = asked.resource.clone();
+        if key.kind() == Kind::Pool && !self.resources.iter().any(|row| row.resource == key && row.configured) {
+            return Err(Refusal::NoSuchResource);
+        }
+        if let Some(at) = self.repeated(&key, asked.key.as_ref())? {
+            let wait_until = until(now, asked.patience);
+            let row = &mut self.claims[at];
+            row.seen = true;
+            if row.status == Status::Waiting {
+                row.wait_until = row.wait_until.max(wait_until);
+                return Ok(Reply::Waiting(row.claim));
+            }
+            return Ok(self.reply_to_claimant(now, at));
+        }
+        self.refuse_new_claim(&key)?;
+        if let Some(slot) = self.free_slot(&key) {
+            let at = self.enqueue(now, asked, Time::NEVER);
+            self.grant(now, at, slot);
+            return Ok(self.reply_to_claimant(now, at));
+        }
+        if asked.patience == (Patience::For { wait_us: 0 }) {
+            return Err(Refusal::NoneFree { waiting: self.waiting_for(&key) });
+        }
+        self.refuse_new_waiter()?;
+        let at = self.enqueue(now, asked.clone(), until(now, asked.patience));
+        Ok(Reply::Waiting(self.claims[at].claim))
+    }
+
+    /// The live claim that this idempotency key stands for.
+    fn repeated(&self, resource: &ResourceKey, key: Option<&IdempotencyKey>) -> Result<Option<usize>, Refusal> {
+        let Some(key) = key else { return Ok(None) };
+        let same_name = |row: &ClaimFact| row.key.as_ref().is_some_and(|earlier| earlier.name == key.name);
+        let Some(at) = self.claims.iter().position(|row| row.resource == *resource && same_name(row)) else {
+            return Ok(None);
+        };
+        let row = &self.claims[at];
+        match row.status {
+            _ if row.key.as_ref() != Some(key) => Err(Refusal::KeyReused),
+            Status::Ended(_) => Err(Refusal::KeySpent),
+            Status::Waiting | Status::Active | Status::Grace | Status::Lapsed => Ok(Some(at)),
+        }
+    }
+
+    fn lock(&mut self, now: Moment, asked: Acquire) -> Answer {
+        let key = asked.resource.clone();
+        let holder = self.lock_holder(&key);
+        if let Some(at) = holder.filter(|&at| self.claims[at].client == asked.client) {
+            self.extend(now, at, asked.ttl_us);
+            return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Renewed));
+        }
+        let is_open = holder.is_none_or(|at| self.claims[at].status == Status::Lapsed);
+        if is_open {
+            self.refuse_new_claim(&key)?;
+            let at = self.enqueue(now, asked, Time::NEVER);
+            let id = self.claims[at].claim;
+            let from = self.settle(now, &key);
+            assert_eq!(self.lock_holder(&key).map(|at| self.claims[at].claim), Some(id), "it was the only one to wait");
+            return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Acquired { from }));
+        }
+        let wait_until = match asked.patience {
+            Patience::Standing | Patience::For { wait_us: 0 } => return Err(self.locked(now, &key)),
+            Patience::For { .. } => until(now, asked.patience),
+        };
+        let standing = |row: &&mut ClaimFact| row.resource == key && row.client == asked.client;
+        if let Some(row) = self.claims.iter_mut().find(standing) {
+            row.seen = true;
+            row.wait_until = row.wait_until.max(wait_until);
+            row.ttl_us = asked.ttl_us;
+            return Ok(Reply::Waiting(row.claim));
+        }
+        self.refuse_new_claim(&key)?;
+        self.refuse_new_waiter()?;
+        let at = self.enqueue(now, asked, wait_until);
+        Ok(Reply::Waiting(self.claims[at].claim))
+    }
+
+    pub(crate) fn locked(&self, now: Moment, key: &ResourceKey) -> Refusal {
+        let in_grace = self.lock_holder(key).is_some_and(|at| self.claims[at].lease.deadline <= now.at);
+        Refusal::Locked { lock: self.view_lock(now, key), in_grace }
+    }
+
+    /// The table of the claims dialect.
+    fn update(&mut self, now: Moment, claim: ClaimId, update: Update) -> Answer {
+        let at = self.find_public(claim)?;
+        let row = &mut self.claims[at];
+        match (row.status, update.status) {
+            (Status::Ended(how), _) => return Err(Refusal::Ended(shown(how))),
+            // At rest it is never a waiting claim's turn: whose turn it was has been granted already.
+            (Status::Waiting, Some(Wish::Active)) => return Err(Refusal::Contended),
+            (Status::Waiting, Some(Wish::Released)) => return Err(Refusal::StillWaiting),
+            (Status::Waiting, _) if update.ttl_us.is_some() => return Err(Refusal::StillWaiting),
+            _ => {}
+        }
+        row.ttl_us = update.timeout_us.unwrap_or(row.ttl_us);
+        let how = match update.status {
+            None | Some(Wish::Active) => {
+                if let Some(ttl_us) = update.ttl_us {
+                    self.extend(now, at, ttl_us);
+                }
+                return Ok(Reply::Claim(Box::new(self.view_claim(now, at))));
+            }
+            Some(Wish::Released) => Ending::Released,
+            Some(Wish::Revoked) => Ending::Revoked,
+            Some(Wish::Aborted) => Ending::Aborted,
+            Some(Wish::Withdrawn) => Ending::Withdrawn,
+        };
+        self.end(now, at, how);
+        Ok(Reply::ClaimEnded(how))
+    }
+
+    fn enqueue(&mut self, now: Moment, asked: Acquire, wait_until: Time) -> usize {
+        self.resource_row(&asked.resource);
+        self.last_order += 1;
+        let is_shown = asked.resource.kind() == Kind::Claim;
+        self.claims.push(ClaimFact {
+            claim: asked.id,
+            order: self.last_order,
+            status: Status::Waiting,
+            seen: false,
+            ttl_us: asked.ttl_us,
+            wait_until,
+            slot: 0,
+            token: Token(0),
+            lease: Lease { deadline: Time(0), grace_us: 0 },
+            created: Moment { at: now.at, wall: if is_shown { now.wall } else { Wall(0) } },
+            granted: None,
+            ended: None,
+            resource: asked.resource,
+            client: asked.client,
+            key: asked.key,
+            metadata: asked.metadata,
+        });
+        self.claims.len() - 1
+    }
+
+    fn grant(&mut self, now: Moment, at: usize, slot: u32) {
+        self.last_token += 1;
+        let token = Token(self.last_token);
+        let row = &mut self.claims[at];
+        row.status = Status::Active;
+        row.slot = slot;
+        row.token = token;
+        row.wait_until = Time::NEVER;
+        row.granted =
+            Some(Moment { at: now.at, wall: if row.resource.kind() == Kind::Claim { now.wall } else { Wall(0) } });
+        let (resource, ttl_us) = (row.resource.clone(), row.ttl_us);
+        self.claims[at].lease = self.lease(now, &resource, ttl_us);
+        self.resource_row(&resource).last_token = token;
+    }
+
+    fn extend(&mut self, now: Moment, at: usize, ttl_us: u64) {
+        let lease = self.lease(now, &self.claims[at].resource, ttl_us);
+        let row = &mut self.claims[at];
+        assert!(holds(row), "only a holder renews");
+        row.status = Status::Active;
+        row.ended = None;
+        row.seen = true;
+        row.lease = lease;
+    }
+
+    fn lease(&self, now: Moment, resource: &ResourceKey, ttl_us: u64) -> Lease {
+        let grace_us = if resource.kind() == Kind::Lock { self.limits.grace_us } else { 0 };
+        Lease { deadline: now.at.plus(ttl_us), grace_us }
+    }
+
+    fn end(&mut self, now: Moment, at: usize, how: Ending) {
+        let row = &mut self.claims[at];
+        let resource = row.resource.clone();
+        let is_spent = row.key.is_some() && row.granted.is_some() && how != Ending::HandedBack;
+        let is_kept = match resource.kind() {
+            Kind::Claim => true,
+            Kind::Pool => is_spent,
+            Kind::Lock => false,
+        };
+        if is_kept {
+            row.status = Status::Ended(how);
+            row.ended = Some(now);
+            if how == Ending::HandedBack {
+                row.key = None;
+            }
+        } else {
+            self.claims.remove(at);
+        }
+        self.settle(now, &resource);
+        self.drop_unused_resources();
+    }
+
+    /// First come, first served, as long as there is a free slot. Says whose lapsed lock was taken.
+    fn settle(&mut self, now: Moment, key: &ResourceKey) -> Option<Arc<str>> {
+        let mut from = None;
+        while let Some(at) = self.claims.iter().position(|row| row.resource == *key && row.status == Status::Waiting) {
+            let id = self.claims[at].claim;
+            if let Some(lapsed) = self.lock_holder(key).filter(|&at| self.claims[at].status == Status::Lapsed) {
+                from = self.claims.remove(lapsed).client;
+            }
+            let Some(slot) = self.free_slot(key) else { break };
+            let at = self.find(id).expect("it still waits");
+            self.grant(now, at, slot);
+        }
+        from
+    }
+}
+
+fn until(now: Moment, patience: Patience) -> Time {
+    match patience {
+        Patience::For { wait_us } => now.at.plus(wait_us),
+        Patience::Standing => Time::NEVER,
+    }
+}
+
+/// The claim, if this is a change that time makes.
+fn by_time(change: &Change) -> Option<ClaimId> {
+    match change {
+        Change::Ended { claim, how: Ending::Expired | Ending::TimedOut }
+        | Change::GraceBegan { claim }
+        | Change::GraceOver { claim } => Some(*claim),
+        _ => None,
+    }
+}

@@ -1,0 +1,116 @@
+//! The naive model's rows: what they say, and finding them by looking at each.
+
+use leasehold_engine::{ClaimFact, ClaimId, Ending, Kind, Refusal, ResourceFact, ResourceKey, Status, Time, Token};
+
+use crate::naive::Naive;
+
+pub(crate) fn holds(row: &ClaimFact) -> bool {
+    matches!(row.status, Status::Active | Status::Grace | Status::Lapsed)
+}
+
+/// Ended or lapsed: only remembered, and forgotten one day.
+pub(crate) fn is_remembered(row: &ClaimFact) -> bool {
+    matches!(row.status, Status::Lapsed | Status::Ended(_))
+}
+
+/// When the clock alone does something to this claim.
+pub(crate) fn due_at(row: &ClaimFact) -> Option<Time> {
+    match row.status {
+        Status::Waiting => Some(row.wait_until).filter(|&at| at != Time::NEVER),
+        Status::Active => Some(row.lease.deadline),
+        Status::Grace => Some(row.lease.deadline.plus(row.lease.grace_us)),
+        Status::Lapsed | Status::Ended(_) => None,
+    }
+}
+
+impl Naive {
+    /// The lowest number that nobody has; none while as many or more are held than may be.
+    pub(crate) fn free_slot(&self, key: &ResourceKey) -> Option<u32> {
+        let taken: Vec<u32> = self.holders(key).map(|row| row.slot).collect();
+        let capacity = self.capacity(key);
+        if taken.len() >= capacity as usize {
+            return None;
+        }
+        (0..capacity).find(|slot| !taken.contains(slot))
+    }
+
+    pub(crate) fn capacity(&self, key: &ResourceKey) -> u32 {
+        let row = self.resources.iter().find(|row| row.resource == *key);
+        row.map_or(default_capacity(key), |row| row.capacity)
+    }
+
+    pub(crate) fn holders(&self, key: &ResourceKey) -> impl Iterator<Item = &ClaimFact> {
+        self.claims.iter().filter(move |row| row.resource == *key && holds(row))
+    }
+
+    pub(crate) fn lock_holder(&self, key: &ResourceKey) -> Option<usize> {
+        self.claims.iter().position(|row| row.resource == *key && row.resource.kind() == Kind::Lock && holds(row))
+    }
+
+    pub(crate) fn find(&self, id: ClaimId) -> Option<usize> {
+        self.claims.iter().position(|row| row.claim == id)
+    }
+
+    pub(crate) fn find_public(&self, id: ClaimId) -> Result<usize, Refusal> {
+        let found = self.claims.iter().position(|row| row.claim == id && row.resource.kind() == Kind::Claim);
+        found.ok_or(Refusal::NoSuchClaim)
+    }
+
+    pub(crate) fn held_lease(&self, pool: &ResourceKey, id: ClaimId) -> Result<usize, Refusal> {
+        if !self.resources.iter().any(|row| row.resource == *pool && row.configured) {
+            return Err(Refusal::NoSuchResource);
+        }
+        let held = |row: &ClaimFact| row.claim == id && row.resource == *pool && row.status == Status::Active;
+        self.claims.iter().position(held).ok_or(Refusal::NotHeld)
+    }
+
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = &ClaimFact> {
+        self.claims.iter().filter(|row| is_remembered(row))
+    }
+
+    pub(crate) fn refuse_new_claim(&self, key: &ResourceKey) -> Result<(), Refusal> {
+        let limit = self.limits.claims_max;
+        if self.claims.len() - self.remembered().count() >= limit {
+            return Err(Refusal::TooManyClaims { limit });
+        }
+        self.refuse_new_resource(key)
+    }
+
+    pub(crate) fn refuse_new_resource(&self, key: &ResourceKey) -> Result<(), Refusal> {
+        let limit = self.limits.resources_max;
+        let is_new = !self.resources.iter().any(|row| row.resource == *key);
+        if is_new && self.resources.len() >= limit { Err(Refusal::TooManyResources { limit }) } else { Ok(()) }
+    }
+
+    pub(crate) fn refuse_new_waiter(&self) -> Result<(), Refusal> {
+        let limit = self.limits.waiting_max;
+        let waiting = self.claims.iter().filter(|row| row.status == Status::Waiting).count();
+        if waiting >= limit { Err(Refusal::TooManyWaiting { limit }) } else { Ok(()) }
+    }
+
+    pub(crate) fn resource_row(&mut self, key: &ResourceKey) -> &mut ResourceFact {
+        let at = self.resources.iter().position(|row| row.resource == *key).unwrap_or_else(|| {
+            let (capacity, resource) = (default_capacity(key), key.clone());
+            self.resources.push(ResourceFact { resource, capacity, configured: false, last_token: Token(0) });
+            self.resources.len() - 1
+        });
+        &mut self.resources[at]
+    }
+
+    pub(crate) fn drop_unused_resources(&mut self) {
+        let claims = &self.claims;
+        self.resources.retain(|row| row.configured || claims.iter().any(|claim| claim.resource == row.resource));
+    }
+}
+
+/// What callers see of an ending: a claim handed back unasked reads as withdrawn.
+pub(crate) fn shown(how: Ending) -> Ending {
+    if how == Ending::HandedBack { Ending::Withdrawn } else { how }
+}
+
+pub(crate) fn default_capacity(key: &ResourceKey) -> u32 {
+    match key.kind() {
+        Kind::Pool => 0,
+        Kind::Claim | Kind::Lock => 1,
+    }
+}

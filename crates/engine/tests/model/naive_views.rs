@@ -1,0 +1,184 @@
+//! What the naive model shows: every view of the engine, computed from the rows each time.
+
+use std::sync::Arc;
+
+use leasehold_engine::{
+    Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, History, Holder, Kind, LeaseView, LockHolder,
+    LockNews, LockView, Moment, Refusal, Reply, ResourceKey, ResourceView, Status, StatusFilter, Wall,
+};
+
+use crate::naive::Naive;
+use crate::naive_rows::{holds, shown};
+
+impl Naive {
+    /// What the caller parked on this claim is told once it is granted, or its claim's news.
+    pub(crate) fn view_for_waiter(&self, now: Moment, at: usize) -> Reply {
+        let key = &self.claims[at].resource;
+        match key.kind() {
+            Kind::Lock => Reply::Lock(self.view_lock(now, key), LockNews::Seen),
+            Kind::Pool | Kind::Claim => self.reply_to_claimant(now, at),
+        }
+    }
+
+    /// What the caller is told whose wait for this resource came to nothing.
+    pub(crate) fn refusal_for_waiter(&self, now: Moment, key: &ResourceKey) -> Refusal {
+        match key.kind() {
+            Kind::Lock => self.locked(now, key),
+            Kind::Pool | Kind::Claim => Refusal::NoneFree { waiting: self.waiting_for(key) },
+        }
+    }
+
+    pub(crate) fn reply_to_claimant(&self, now: Moment, at: usize) -> Reply {
+        match self.claims[at].resource.kind() {
+            Kind::Pool => Reply::Lease(self.view_lease(now, at)),
+            Kind::Claim => Reply::Claim(Box::new(self.view_claim(now, at))),
+            Kind::Lock => unreachable!("a lock is answered with itself"),
+        }
+    }
+
+    pub(crate) fn answer_resource(&self, now: Moment, key: &ResourceKey) -> Answer {
+        if key.kind() == Kind::Lock {
+            return Ok(Reply::Lock(self.view_lock(now, key), LockNews::Seen));
+        }
+        if self.is_shown(key) { Ok(Reply::Resource(self.view_resource(key))) } else { Err(Refusal::NoSuchResource) }
+    }
+
+    /// Somebody configured it, or (claims only) somebody holds or wants it.
+    fn is_shown(&self, key: &ResourceKey) -> bool {
+        let is_configured = self.resources.iter().any(|row| row.resource == *key && row.configured);
+        let is_wanted = |row: &ClaimFact| row.resource == *key && (holds(row) || row.status == Status::Waiting);
+        is_configured || (key.kind() == Kind::Claim && self.claims.iter().any(is_wanted))
+    }
+
+    pub(crate) fn waiting_for(&self, key: &ResourceKey) -> u32 {
+        u32::try_from(self.queue(key).count()).expect("few wait")
+    }
+
+    fn queue(&self, key: &ResourceKey) -> impl Iterator<Item = &ClaimFact> {
+        self.claims.iter().filter(move |row| row.resource == *key && row.status == Status::Waiting)
+    }
+
+    pub(crate) fn view_resource(&self, key: &ResourceKey) -> ResourceView {
+        let is_secret = key.kind() == Kind::Pool;
+        let since_created = |row: &ClaimFact| Holder { claim: row.claim, since: row.created.wall };
+        ResourceView {
+            resource: key.clone(),
+            capacity: self.capacity(key),
+            configured: self.resources.iter().any(|row| row.resource == *key && row.configured),
+            in_use: u32::try_from(self.holders(key).count()).expect("few hold"),
+            waiting: self.waiting_for(key),
+            holders: if is_secret { Vec::new() } else { self.view_holders(key) },
+            queue: if is_secret { Vec::new() } else { self.queue(key).map(since_created).collect() },
+        }
+    }
+
+    fn view_holders(&self, key: &ResourceKey) -> Vec<Holder> {
+        let mut holders: Vec<&ClaimFact> = self.holders(key).collect();
+        holders.sort_by_key(|row| row.slot);
+        let since = |row: &ClaimFact| row.granted.map_or(Wall(0), |granted| granted.wall);
+        holders.into_iter().map(|row| Holder { claim: row.claim, since: since(row) }).collect()
+    }
+
+    pub(crate) fn view_lease(&self, now: Moment, at: usize) -> LeaseView {
+        let row = &self.claims[at];
+        LeaseView { claim: row.claim, slot: row.slot, token: row.token, deadline: row.lease.deadline, now }
+    }
+
+    pub(crate) fn view_lock(&self, now: Moment, key: &ResourceKey) -> LockView {
+        let holder = self.lock_holder(key).map(|at| &self.claims[at]).map(|row| LockHolder {
+            client: Arc::clone(row.client.as_ref().expect("locks have clients")),
+            claim: row.claim,
+            token: row.token,
+            deadline: row.lease.deadline,
+            grace_until: row.lease.deadline.plus(self.limits.grace_us),
+        });
+        LockView { job: Arc::clone(key.name().expect("locks have names")), holder, now }
+    }
+
+    pub(crate) fn view_claim(&self, now: Moment, at: usize) -> ClaimView {
+        let row = &self.claims[at];
+        let waits = row.status == Status::Waiting;
+        let last_at = row.ended.map_or(now.at, |ended| ended.at);
+        let position = || self.queue(&row.resource).take_while(|other| other.order <= row.order).count();
+        ClaimView {
+            id: row.claim,
+            resource: Arc::clone(row.resource.name().expect("claimed resources have names")),
+            status: match row.status {
+                Status::Waiting => ClaimStatus::Waiting,
+                Status::Active | Status::Grace | Status::Lapsed => ClaimStatus::Active,
+                Status::Ended(how) => ClaimStatus::Ended(shown(how)),
+            },
+            timeout_us: row.ttl_us,
+            metadata: row.metadata.clone(),
+            history: History {
+                created: row.created.wall,
+                waited: row.granted.is_none_or(|granted| granted.at > row.created.at),
+                active: row.granted.map(|granted| granted.wall),
+                ended: match row.status {
+                    Status::Ended(how) => row.ended.map(|ended| (shown(how), ended.wall)),
+                    _ => None,
+                },
+            },
+            waiting_us: row.granted.map_or(last_at, |granted| granted.at).since(row.created.at),
+            active_us: row.granted.map(|granted| last_at.since(granted.at)),
+            ttl_us: (row.status == Status::Active).then(|| row.lease.deadline.since(now.at)),
+            token: row.granted.map(|_| row.token),
+            queue_position: waits.then(|| u32::try_from(position()).expect("few wait")),
+            holders: if waits { self.view_holders(&row.resource) } else { Vec::new() },
+            order: row.order,
+        }
+    }
+
+    pub(crate) fn list_claims(&self, now: Moment, query: &ClaimQuery) -> ClaimPage {
+        let mut page = ClaimPage { claims: Vec::new(), next: None };
+        if let Some(name) = &query.filter.resource
+            && !self.claims.iter().any(|row| row.resource == ResourceKey::Claim(Arc::clone(name)))
+            && !self.resources.iter().any(|row| row.resource == ResourceKey::Claim(Arc::clone(name)))
+        {
+            return page;
+        }
+        let mut looked_at = 0;
+        let mut last = query.after;
+        for at in 0..self.claims.len() {
+            let row = &self.claims[at];
+            if row.resource.kind() != Kind::Claim || row.order <= query.after {
+                continue;
+            }
+            if page.claims.len() == query.limit || looked_at == query.scan_max {
+                page.next = Some(last);
+                return page;
+            }
+            looked_at += 1;
+            last = row.order;
+            let view = self.view_claim(now, at);
+            if matches(&view, query) {
+                page.claims.push(view);
+            }
+        }
+        page
+    }
+
+    pub(crate) fn list_resources(&self, after: Option<&Arc<str>>, limit: usize) -> Vec<ResourceView> {
+        let mut names: Vec<&ResourceKey> = self.resources.iter().map(|row| &row.resource).collect();
+        names.retain(|key| key.kind() == Kind::Claim && self.is_shown(key));
+        names.retain(|key| after.is_none_or(|after| key.name() > Some(after)));
+        names.sort();
+        names.into_iter().take(limit).map(|key| self.view_resource(key)).collect()
+    }
+}
+
+/// A filter holds for what the view shows.
+fn matches(view: &ClaimView, query: &ClaimQuery) -> bool {
+    let filter = &query.filter;
+    let status = match view.status {
+        ClaimStatus::Waiting => StatusFilter::Waiting,
+        ClaimStatus::Active => StatusFilter::Active,
+        ClaimStatus::Ended(how) => StatusFilter::Ended(how),
+    };
+    filter.resource.as_ref().is_none_or(|name| *name == view.resource)
+        && filter.status.is_none_or(|wanted| wanted == status)
+        && filter.ttl_us.as_ref().is_none_or(|range| view.ttl_us.is_some_and(|ttl| range.contains(&ttl)))
+        && filter.created.as_ref().is_none_or(|range| range.contains(&view.history.created))
+        && filter.active_us.as_ref().is_none_or(|range| view.active_us.is_some_and(|active| range.contains(&active)))
+        && filter.waiting_us.as_ref().is_none_or(|range| range.contains(&view.waiting_us))
+}

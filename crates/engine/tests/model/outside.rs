@@ -1,0 +1,192 @@
+//! The promises, checked from the outside: only what the engine says it changed and what its facts show, neither its
+//! tables nor the naive model. One paragraph a promise, named as in the list of what must hold (S1, S2, …, L1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold_engine::{
+    Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, ResourceKey, Status, Token,
+};
+
+/// What an outsider knows from the changes alone.
+#[derive(Debug, Default)]
+pub(crate) struct Outside {
+    capacities: BTreeMap<ResourceKey, u32>,
+    waiting: Vec<Claimed>,
+    holding: Vec<Held>,
+    /// Never shrinks: tokens rise also across delete and re-create.
+    last_tokens: BTreeMap<ResourceKey, Token>,
+    /// What each idempotency key stands for, as long as it stands for something.
+    keys: BTreeMap<(ResourceKey, Arc<str>), ClaimId>,
+}
+
+#[derive(Debug)]
+struct Held {
+    claimed: Claimed,
+    slot: u32,
+    token: Token,
+    lease: Lease,
+    /// Its grace is over: anybody may take it.
+    lapsed: bool,
+}
+
+impl Outside {
+    /// One change, as it happens. `command` is what is being handled.
+    pub(crate) fn see(&mut self, now: Moment, command: Option<&Command>, change: &Change) {
+        match change {
+            Change::Marked | Change::Joined { .. } | Change::Retimed { .. } => {}
+            Change::Configured { resource, capacity } => {
+                self.capacities.insert(resource.clone(), *capacity);
+            }
+            Change::Unconfigured { resource } => {
+                self.capacities.remove(resource);
+            }
+            Change::Claimed(claimed) => {
+                if let Some(key) = &claimed.key {
+                    let earlier = self.keys.insert((claimed.resource.clone(), Arc::clone(&key.name)), claimed.claim);
+                    assert_eq!(earlier, None, "S13: one effect per idempotency key");
+                }
+                self.waiting.push((**claimed).clone());
+            }
+            Change::Granted { claim, slot, token, lease } => self.see_granted(*claim, *slot, *token, *lease),
+            Change::Renewed { claim, lease } => {
+                let held = self.held_mut(*claim).expect("S7: only a holder renews");
+                held.lapsed = false;
+                held.lease = *lease;
+                let held = self.held(*claim).expect("it was just found");
+                assert!(held.is_renewed_by(command), "S7: {command:?} renewed the lease of another");
+            }
+            Change::GraceBegan { claim } => {
+                let held = self.held(*claim).expect("only a held lock expires");
+                assert!(held.lease.deadline <= now.at, "S8: a lease runs to its end");
+            }
+            Change::GraceOver { claim } => {
+                let held = self.held_mut(*claim).expect("only an expired lock lapses");
+                assert!(held.lease.deadline.plus(held.lease.grace_us) <= now.at, "S8: the grace runs to its end");
+                held.lapsed = true;
+            }
+            Change::Ended { claim, how } => self.see_ended(now, command, *claim, *how),
+            Change::Forgotten { claim } => {
+                assert!(!self.waiting.iter().any(|waiting| waiting.claim == *claim), "nobody who waits is forgotten");
+                assert!(self.held(*claim).is_none_or(|held| held.lapsed), "no holder is forgotten");
+                self.holding.retain(|held| held.claimed.claim != *claim);
+                self.keys.retain(|_, stands_for| stands_for != claim);
+            }
+        }
+    }
+
+    fn see_granted(&mut self, claim: ClaimId, slot: u32, token: Token, lease: Lease) {
+        let at =
+            self.waiting.iter().position(|waiting| waiting.claim == claim).expect("only a waiting claim is granted");
+        let claimed = self.waiting.remove(at);
+        let resource = claimed.resource.clone();
+        let is_overtaking = self.waiting[..at].iter().any(|earlier| earlier.resource == resource);
+        assert!(!is_overtaking, "S12: {claim:?} overtook an earlier waiter of {resource:?}");
+
+        let capacity = self.capacity(&resource);
+        let held: Vec<u32> = self.holders(&resource).map(|held| held.slot).collect();
+        assert!(held.len() < capacity as usize, "S1: a grant beyond the capacity of {resource:?}");
+        assert!(!held.contains(&slot), "S2: slot {slot} of {resource:?} twice");
+        assert!(slot < capacity, "S2: slot {slot} of {capacity}");
+        assert!((0..slot).all(|lower| held.contains(&lower)), "the lowest free slot comes first");
+
+        let last = self.last_tokens.insert(resource, token);
+        assert!(last.is_none_or(|last| last < token), "S3: token {token} after {last:?}");
+        self.holding.push(Held { claimed, slot, token, lease, lapsed: false });
+    }
+
+    fn see_ended(&mut self, now: Moment, command: Option<&Command>, claim: ClaimId, how: Ending) {
+        let waited = self.waiting.iter().position(|waiting| waiting.claim == claim);
+        let held = self.holding.iter().position(|held| held.claimed.claim == claim);
+        assert!(waited.is_some() != held.is_some(), "a claim ends once, from the queue or from its slot");
+        if let Some(at) = held {
+            let held = self.holding.remove(at);
+            match how {
+                Ending::Expired => assert!(held.lease.deadline <= now.at, "S8: a lease runs to its end"),
+                Ending::Superseded => assert!(held.lapsed, "S8: a lock is taken only after its grace"),
+                Ending::Released => assert!(held.is_released_by(command), "S7: {command:?} released another's"),
+                Ending::TimedOut => panic!("a holder does not run out of patience"),
+                Ending::Revoked | Ending::Aborted | Ending::Withdrawn | Ending::Deleted | Ending::HandedBack => {}
+            }
+        } else {
+            let ends_a_wait = !matches!(how, Ending::Released | Ending::Expired | Ending::Superseded);
+            assert!(ends_a_wait, "S7: {how:?} of a claim that holds nothing");
+        }
+        self.waiting.retain(|waiting| waiting.claim != claim);
+        let is_standing = |resource: &ResourceKey| resource.kind() == Kind::Claim || held.is_some();
+        self.keys.retain(|(resource, _), &mut stands_for| {
+            stands_for != claim || (how != Ending::HandedBack && is_standing(resource))
+        });
+    }
+
+    /// At rest, after a step.
+    pub(crate) fn check(&self, facts: &[Fact]) {
+        for waiting in &self.waiting {
+            let resource = &waiting.resource;
+            let taken = self.holders(resource).filter(|held| !held.lapsed).count();
+            assert!(taken >= self.capacity(resource) as usize, "L1: a slot of {resource:?} is free and somebody waits");
+        }
+        let claims = || facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
+        let mut shown: Vec<_> = claims()
+            .filter(|claim| matches!(claim.status, Status::Active | Status::Grace | Status::Lapsed))
+            .map(|claim| (claim.claim, claim.slot, claim.token, claim.lease))
+            .collect();
+        let mut known: Vec<_> =
+            self.holding.iter().map(|held| (held.claimed.claim, held.slot, held.token, held.lease)).collect();
+        shown.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(shown, known, "S1, S2: the holders that the facts show are those the changes made");
+
+        let mut queued: Vec<_> = claims().filter(|claim| claim.status == Status::Waiting).collect();
+        queued.sort_by_key(|claim| claim.order);
+        let queued: Vec<ClaimId> = queued.iter().map(|claim| claim.claim).collect();
+        let known: Vec<ClaimId> = self.waiting.iter().map(|waiting| waiting.claim).collect();
+        assert_eq!(queued, known, "S12: the queue is in order of arrival");
+    }
+
+    fn capacity(&self, resource: &ResourceKey) -> u32 {
+        self.capacities.get(resource).copied().unwrap_or(u32::from(resource.kind() != Kind::Pool))
+    }
+
+    fn holders(&self, resource: &ResourceKey) -> impl Iterator<Item = &Held> {
+        self.holding.iter().filter(move |held| held.claimed.resource == *resource)
+    }
+
+    fn held(&self, claim: ClaimId) -> Option<&Held> {
+        self.holding.iter().find(|held| held.claimed.claim == claim)
+    }
+
+    fn held_mut(&mut self, claim: ClaimId) -> Option<&mut Held> {
+        self.holding.iter_mut().find(|held| held.claimed.claim == claim)
+    }
+}
+
+impl Held {
+    fn is_renewed_by(&self, command: Option<&Command>) -> bool {
+        match command {
+            Some(Command::Renew { resource, claim, .. }) => self.is(*claim) && self.claimed.resource == *resource,
+            Some(Command::Update { claim, .. }) => self.is(*claim),
+            Some(Command::Acquire(acquire)) => {
+                self.claimed.resource == acquire.resource
+                    && self.claimed.client.is_some()
+                    && self.claimed.client == acquire.client
+            }
+            _ => false,
+        }
+    }
+
+    fn is_released_by(&self, command: Option<&Command>) -> bool {
+        match command {
+            Some(Command::Return { resource, claim }) => self.is(*claim) && self.claimed.resource == *resource,
+            Some(Command::Update { claim, .. }) => self.is(*claim),
+            Some(Command::Unlock { resource, client }) => {
+                self.claimed.resource == *resource && self.claimed.client.as_ref() == Some(client)
+            }
+            _ => false,
+        }
+    }
+
+    fn is(&self, claim: ClaimId) -> bool {
+        self.claimed.claim == claim
+    }
+}

@@ -1,0 +1,314 @@
+//! What a random case is made of: settings and steps, small enough that the same instants, names and keys meet often.
+//! A step is turned into a command only when it is its turn, because whom it is about depends on what happened so far.
+
+use std::sync::Arc;
+
+use leasehold_engine::{
+    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Limits, Patience,
+    ResourceKey, StatusFilter, Time, Update, Wall, Wish,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::naive::Naive;
+use crate::naive_rows::is_remembered;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) limits: Limits,
+    /// The step before which a snapshot begins, and how much of it is walked between later steps.
+    pub(crate) snapshot_at: usize,
+    pub(crate) snapshot_budget: usize,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) advance: Advance,
+    pub(crate) op: Op,
+}
+
+/// How service time goes on before the step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Advance {
+    By(u64),
+    /// Exactly to the next instant at which something is due.
+    ToNextDue,
+    /// To the last instant before.
+    JustBeforeNextDue,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Time,
+    Configure { resource: u8, capacity: u32 },
+    Unconfigure { resource: u8 },
+    Borrow { pool: u8, ttl_us: u64, wait_us: u64, key: Option<(u8, u64)> },
+    Claim { resource: u8, ttl_us: u64, key: Option<(u8, u64)>, with_metadata: bool },
+    Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64 },
+    Renew { whose: Whose, ttl_us: u64, elsewhere: bool },
+    Return { whose: Whose, elsewhere: bool },
+    Unlock { job: u8, client: u8 },
+    Update { whose: Whose, update: Update },
+    Withdraw { whose: Whose },
+    HandBack { whose: Whose },
+    ViewResource { resource: u8 },
+    ViewLease { whose: Whose, elsewhere: bool },
+    ViewClaim { whose: Whose },
+    ListClaims { query: ClaimQuery },
+    ListResources { after: Option<u8>, limit: usize },
+}
+
+/// Which claim a step is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whose {
+    /// The nth of those that wait or hold, of the kind the step is for, counted from the newest and round again.
+    Live(u8),
+    /// The nth of those still known, of the kind the step is for, counted from the newest and round again.
+    Known(u8),
+    /// The nth id drawn so far, counted from the newest, whatever became of it.
+    Drawn(u8),
+    Nobody,
+}
+
+const POOLS: u8 = 2;
+const CLAIMED: u8 = 2;
+const LOCKS: u8 = 2;
+
+/// Snapshots begin before this step; in a script that has fewer, at its end.
+const SNAPSHOT_BY: usize = 150;
+
+/// Scripts of `steps` steps on average. Shorter ones are simpler, so a failure shrinks to a handful.
+pub(crate) fn scripts(steps: usize) -> impl Strategy<Value = Script> {
+    let steps = vec(step(), 1..=(2 * steps).max(2) - 1);
+    (limits(), 0..SNAPSHOT_BY, 1..4usize, steps).prop_map(|(limits, snapshot_at, snapshot_budget, steps)| Script {
+        limits,
+        snapshot_at,
+        snapshot_budget,
+        steps,
+    })
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let roomy = Limits {
+        grace_us: 2,
+        retain_us: 12,
+        retained_max: 50,
+        claims_max: 1_000,
+        waiting_max: 1_000,
+        resources_max: 1_000,
+    };
+    let few_retained = Limits { retained_max: 3, ..roomy.clone() };
+    let long_retained = Limits { retain_us: 60, retained_max: 15, grace_us: 3, ..roomy.clone() };
+    let few_claims = Limits { claims_max: 6, ..roomy.clone() };
+    let few_waiting = Limits { waiting_max: 3, ..roomy.clone() };
+    let few_resources = Limits { resources_max: 4, ..roomy.clone() };
+    let no_grace = Limits { grace_us: 0, ..roomy.clone() };
+    select(vec![roomy.clone(), roomy, few_retained, long_retained, few_claims, few_waiting, few_resources, no_grace])
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    (advance(), op()).prop_map(|(advance, op)| Step { advance, op })
+}
+
+fn advance() -> impl Strategy<Value = Advance> {
+    prop_oneof![
+        40 => Just(Advance::By(0)),
+        5 => (1..4u64).prop_map(Advance::By),
+        4 => Just(Advance::ToNextDue),
+        2 => Just(Advance::JustBeforeNextDue),
+        1 => (5..30u64).prop_map(Advance::By),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let resource = 0..(POOLS + CLAIMED);
+    let view_of = 0..(POOLS + CLAIMED + LOCKS);
+    let ttl_us = || select(vec![1u64, 2, 3, 4, 6, 9]);
+    let claim_ttl_us = || select(vec![0u64, 1, 2, 3, 6, 9]);
+    let wait_us = || select(vec![0u64, 0, 1, 2, 2, 4, 8]);
+    let key = || option::weighted(0.4, (0..2u8, prop_oneof![5 => Just(1u64), 1 => Just(2u64)]));
+    let client = || 0..3u8;
+    let elsewhere = || proptest::bool::weighted(0.1);
+    prop_oneof![
+        3 => Just(Op::Time),
+        6 => (resource.clone(), select(vec![0u32, 1, 1, 2, 2, 3])).prop_map(|(resource, capacity)| Op::Configure { resource, capacity }),
+        1 => resource.prop_map(|resource| Op::Unconfigure { resource }),
+        14 => (0..POOLS, ttl_us(), wait_us(), key())
+            .prop_map(|(pool, ttl_us, wait_us, key)| Op::Borrow { pool, ttl_us, wait_us, key }),
+        12 => (0..CLAIMED, claim_ttl_us(), key(), any::<bool>())
+            .prop_map(|(resource, ttl_us, key, with_metadata)| Op::Claim { resource, ttl_us, key, with_metadata }),
+        14 => (0..LOCKS, client(), ttl_us(), wait_us())
+            .prop_map(|(job, client, ttl_us, wait_us)| Op::Lock { job, client, ttl_us, wait_us }),
+        4 => (whose(), ttl_us(), elsewhere())
+            .prop_map(|(whose, ttl_us, elsewhere)| Op::Renew { whose, ttl_us, elsewhere }),
+        5 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::Return { whose, elsewhere }),
+        4 => (0..LOCKS, client()).prop_map(|(job, client)| Op::Unlock { job, client }),
+        8 => (whose(), update()).prop_map(|(whose, update)| Op::Update { whose, update }),
+        3 => whose().prop_map(|whose| Op::Withdraw { whose }),
+        3 => whose().prop_map(|whose| Op::HandBack { whose }),
+        2 => view_of.prop_map(|resource| Op::ViewResource { resource }),
+        2 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::ViewLease { whose, elsewhere }),
+        2 => whose().prop_map(|whose| Op::ViewClaim { whose }),
+        2 => query().prop_map(|query| Op::ListClaims { query }),
+        1 => (option::of(0..CLAIMED), 1..3usize).prop_map(|(after, limit)| Op::ListResources { after, limit }),
+    ]
+}
+
+fn whose() -> impl Strategy<Value = Whose> {
+    prop_oneof![
+        8 => (0..8u8).prop_map(Whose::Live),
+        2 => (0..8u8).prop_map(Whose::Known),
+        2 => (0..12u8).prop_map(Whose::Drawn),
+        1 => Just(Whose::Nobody),
+    ]
+}
+
+fn update() -> impl Strategy<Value = Update> {
+    let wish =
+        select(vec![Wish::Active, Wish::Released, Wish::Released, Wish::Revoked, Wish::Aborted, Wish::Withdrawn]);
+    (option::weighted(0.3, 0..5u64), option::weighted(0.3, 0..5u64), option::weighted(0.7, wish))
+        .prop_map(|(ttl_us, timeout_us, status)| Update { ttl_us, timeout_us, status })
+}
+
+fn query() -> impl Strategy<Value = ClaimQuery> {
+    let endings = [Ending::Released, Ending::Expired, Ending::Revoked, Ending::Withdrawn].map(StatusFilter::Ended);
+    let status = select([vec![StatusFilter::Waiting, StatusFilter::Active], endings.to_vec()].concat());
+    let range = || option::weighted(0.15, (0..4u64, 0..6u64).prop_map(|(from, more)| from..=from + more));
+    let created = option::weighted(0.1, (0..200u64).prop_map(|from| Wall(from + 1_000)..=Wall(from + 1_050)));
+    let filter =
+        (option::weighted(0.3, 0..CLAIMED + 1), option::weighted(0.3, status), range(), range(), range(), created)
+            .prop_map(|(resource, status, ttl_us, active_us, waiting_us, created)| ClaimFilter {
+                resource: resource.map(|nth| Arc::from(claimed_name(nth))),
+                status,
+                ttl_us,
+                created,
+                active_us,
+                waiting_us,
+            });
+    let after = prop_oneof![2 => Just(0u64), 1 => 0..40u64];
+    (filter, after, 1..5usize, select(vec![2usize, 5, 100])).prop_map(|(filter, after, limit, scan_max)| ClaimQuery {
+        filter,
+        after,
+        limit,
+        scan_max,
+    })
+}
+
+fn claimed_name(nth: u8) -> &'static str {
+    ["alpha", "beta", "nobody's"][usize::from(nth)]
+}
+
+/// Pools first, then claimed resources, then locks.
+pub(crate) fn resource(nth: u8) -> ResourceKey {
+    match nth {
+        0..POOLS => ResourceKey::Pool(u128::from(nth) + 1),
+        POOLS.. if nth < POOLS + CLAIMED => ResourceKey::Claim(Arc::from(claimed_name(nth - POOLS))),
+        _ => ResourceKey::Lock(Arc::from(["default", "night"][usize::from(nth - POOLS - CLAIMED)])),
+    }
+}
+
+impl Advance {
+    pub(crate) fn from(self, now: Time, next_due: Option<Time>) -> Time {
+        let due = next_due.unwrap_or(now).max(now);
+        match self {
+            Advance::By(span_us) => now.plus(span_us),
+            Advance::ToNextDue => due,
+            Advance::JustBeforeNextDue => Time(due.0.saturating_sub(1)).max(now),
+        }
+    }
+}
+
+impl Op {
+    /// The command this is now, given what there is. Draws an id if it asks for something.
+    pub(crate) fn command(&self, model: &Naive, drawn: &mut u128) -> Option<Command> {
+        let mut acquire = |resource: ResourceKey, ttl_us: u64, patience: Patience| {
+            *drawn += 1;
+            let id = ClaimId(*drawn);
+            Acquire { resource, id, ttl_us, patience, client: None, key: None, metadata: None }
+        };
+        Some(match self.clone() {
+            Op::Time => return None,
+            Op::Configure { resource: nth, capacity } => Command::Configure { resource: resource(nth), capacity },
+            Op::Unconfigure { resource: nth } => Command::Unconfigure { resource: resource(nth) },
+            Op::Borrow { pool, ttl_us, wait_us, key } => {
+                let asked = acquire(resource(pool), ttl_us, Patience::For { wait_us });
+                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), ..asked }))
+            }
+            Op::Claim { resource: nth, ttl_us, key, with_metadata } => {
+                let metadata = with_metadata.then(|| Arc::from("{\"why\":1}"));
+                let asked = acquire(resource(POOLS + nth), ttl_us, Patience::Standing);
+                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, ..asked }))
+            }
+            Op::Lock { job, client, ttl_us, wait_us } => {
+                let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
+                Command::Acquire(Box::new(Acquire { client: Some(client_name(client)), ..asked }))
+            }
+            Op::Renew { whose, ttl_us, elsewhere } => {
+                let claim = whose.pick(model, *drawn, Some(Kind::Pool));
+                Command::Renew { resource: pool_of(model, claim, elsewhere), claim, ttl_us }
+            }
+            Op::Return { whose, elsewhere } => {
+                let claim = whose.pick(model, *drawn, Some(Kind::Pool));
+                Command::Return { resource: pool_of(model, claim, elsewhere), claim }
+            }
+            Op::Unlock { job, client } => {
+                Command::Unlock { resource: resource(POOLS + CLAIMED + job), client: client_name(client) }
+            }
+            Op::Update { whose, update } => {
+                Command::Update { claim: whose.pick(model, *drawn, Some(Kind::Claim)), update }
+            }
+            Op::Withdraw { whose } => Command::Withdraw { claim: whose.pick(model, *drawn, None) },
+            Op::HandBack { whose } => Command::HandBack { claim: whose.pick(model, *drawn, None) },
+            Op::ViewResource { resource: nth } => Command::ViewResource { resource: resource(nth) },
+            Op::ViewLease { whose, elsewhere } => {
+                let claim = whose.pick(model, *drawn, Some(Kind::Pool));
+                Command::ViewLease { resource: pool_of(model, claim, elsewhere), claim }
+            }
+            Op::ViewClaim { whose } => Command::ViewClaim { claim: whose.pick(model, *drawn, Some(Kind::Claim)) },
+            Op::ListClaims { query } => Command::ListClaims(Box::new(query)),
+            Op::ListResources { after, limit } => {
+                Command::ListResources { after: after.map(|nth| Arc::from(claimed_name(nth))), limit }
+            }
+        })
+    }
+}
+
+impl Whose {
+    fn pick(self, model: &Naive, drawn: u128, kind: Option<Kind>) -> ClaimId {
+        let nobody = ClaimId(u128::MAX);
+        match self {
+            Whose::Live(nth) | Whose::Known(nth) => {
+                let is_meant = |row: &ClaimFact| {
+                    kind.is_none_or(|kind| kind == row.resource.kind())
+                        && (matches!(self, Whose::Known(_)) || !is_remembered(row))
+                };
+                let meant = model.claims.iter().rev().filter(|row| is_meant(row));
+                let meant: Vec<ClaimId> = meant.map(|row| row.claim).collect();
+                if meant.is_empty() { nobody } else { meant[usize::from(nth) % meant.len()] }
+            }
+            Whose::Drawn(nth) => drawn.checked_sub(u128::from(nth)).filter(|&id| id > 0).map_or(nobody, ClaimId),
+            Whose::Nobody => nobody,
+        }
+    }
+}
+
+/// The pool a lease is of, or on purpose another.
+fn pool_of(model: &Naive, claim: ClaimId, elsewhere: bool) -> ResourceKey {
+    let row = model.claims.iter().find(|row| row.claim == claim && row.resource.kind() == Kind::Pool);
+    match row {
+        Some(row) if !elsewhere => row.resource.clone(),
+        Some(row) if row.resource == resource(0) => resource(1),
+        _ => resource(0),
+    }
+}
+
+fn client_name(nth: u8) -> Arc<str> {
+    Arc::from(["ann", "bob", "cat"][usize::from(nth)])
+}
+
+fn idempotency_key((name, fingerprint): (u8, u64)) -> IdempotencyKey {
+    IdempotencyKey { name: Arc::from(["k1", "k2"][usize::from(name)]), fingerprint }
+}

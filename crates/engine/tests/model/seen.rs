@@ -1,0 +1,211 @@
+//! What a run came across. A test that never reaches a case does not test it, so every name here must be met.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use leasehold_engine::{Answer, Change, Command, Ending, Fact, Kind, LockNews, Refusal, Reply, Status};
+
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// Every event that a full run must have met.
+const WANTED: [&str; 56] = [
+    "answer: acquired from another",
+    "answer: acquired from nobody",
+    "answer: claim",
+    "answer: claim ended",
+    "answer: lease",
+    "answer: locked",
+    "answer: locked in grace",
+    "answer: page cut short",
+    "answer: renewed lock",
+    "answer: returned",
+    "answer: too late to return",
+    "answer: unlocked",
+    "answer: waiting",
+    "change: claimed",
+    "change: forgotten",
+    "change: grace began",
+    "change: grace over",
+    "change: granted",
+    "change: joined",
+    "change: renewed",
+    "change: retimed",
+    "change: configured",
+    "change: unconfigured",
+    "ended: aborted",
+    "ended: deleted",
+    "ended: expired",
+    "ended: handed back",
+    "ended: released",
+    "ended: revoked",
+    "ended: superseded",
+    "ended: timed out",
+    "ended: withdrawn",
+    "joined: while waiting",
+    "joined: after the grant",
+    "joined: the same client for a lock",
+    "handed back: though seen, refused",
+    "handed back: the key is free again",
+    "refused: contended",
+    "refused: ended",
+    "refused: key reused",
+    "refused: key spent",
+    "refused: no such claim",
+    "refused: no such resource",
+    "refused: none free",
+    "refused: not held",
+    "refused: not the holder",
+    "refused: still waiting",
+    "refused: too many claims",
+    "refused: too many resources",
+    "refused: too many waiting",
+    "renewed: in grace",
+    "renewed: lapsed",
+    "snapshot: walked while things changed",
+    "time: several due at one instant",
+    "waited: granted from the queue",
+    "capacity: below what is held",
+];
+
+impl Seen {
+    pub(crate) fn count(&mut self, name: &'static str) {
+        *self.counts.entry(name).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn assert_all(&self) {
+        let missing: Vec<&&str> = WANTED.iter().filter(|name| self.of(name) == 0).collect();
+        assert!(missing.is_empty(), "never met: {missing:?}");
+    }
+
+    pub(crate) fn change(&mut self, change: &Change) {
+        self.count(match change {
+            Change::Marked => "change: marked",
+            Change::Configured { .. } => "change: configured",
+            Change::Unconfigured { .. } => "change: unconfigured",
+            Change::Claimed(_) => "change: claimed",
+            Change::Joined { .. } => "change: joined",
+            Change::Granted { .. } => "change: granted",
+            Change::Renewed { .. } => "change: renewed",
+            Change::Retimed { .. } => "change: retimed",
+            Change::GraceBegan { .. } => "change: grace began",
+            Change::GraceOver { .. } => "change: grace over",
+            Change::Ended { .. } => "change: ended",
+            Change::Forgotten { .. } => "change: forgotten",
+        });
+        if let Change::Ended { how, .. } = change {
+            self.count(match how {
+                Ending::Released => "ended: released",
+                Ending::Expired => "ended: expired",
+                Ending::Revoked => "ended: revoked",
+                Ending::Aborted => "ended: aborted",
+                Ending::Withdrawn => "ended: withdrawn",
+                Ending::TimedOut => "ended: timed out",
+                Ending::Deleted => "ended: deleted",
+                Ending::HandedBack => "ended: handed back",
+                Ending::Superseded => "ended: superseded",
+            });
+        }
+    }
+
+    /// What only shows when a command is seen together with the state before it and the changes it made.
+    pub(crate) fn command(&mut self, command: &Command, before: &[Fact], changes: &[Change]) {
+        let claims = || before.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
+        let claimed_now =
+            |claim| changes.iter().any(|change| matches!(change, Change::Claimed(new) if new.claim == claim));
+        for change in changes {
+            match change {
+                Change::Granted { claim, .. } if !claimed_now(*claim) => self.count("waited: granted from the queue"),
+                Change::Joined { claim, .. } => {
+                    let joined = claims().find(|row| row.claim == *claim);
+                    self.count(match joined {
+                        Some(row) if row.resource.kind() == Kind::Lock => "joined: the same client for a lock",
+                        Some(row) if row.status == Status::Waiting => "joined: while waiting",
+                        _ => "joined: after the grant",
+                    });
+                }
+                Change::Renewed { claim, .. } => match claims().find(|row| row.claim == *claim).map(|row| row.status) {
+                    Some(Status::Grace) => self.count("renewed: in grace"),
+                    Some(Status::Lapsed) => self.count("renewed: lapsed"),
+                    _ => {}
+                },
+                Change::Ended { claim, how: Ending::HandedBack }
+                    if claims().any(|row| row.claim == *claim && row.key.is_some()) =>
+                {
+                    self.count("handed back: the key is free again");
+                }
+                _ => {}
+            }
+        }
+        match command {
+            Command::HandBack { claim } => {
+                let was_seen = claims().any(|row| row.claim == *claim && row.seen && row.status == Status::Active);
+                if was_seen && changes.is_empty() {
+                    self.count("handed back: though seen, refused");
+                }
+            }
+            Command::Configure { resource, capacity } => {
+                let held = claims().filter(|row| row.resource == *resource && row.status == Status::Active).count();
+                if held > *capacity as usize {
+                    self.count("capacity: below what is held");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn answer(&mut self, answer: &Answer) {
+        let name = match answer {
+            Ok(reply) => match reply {
+                Reply::Resource(_) => "answer: resource",
+                Reply::Unconfigured(true) => "answer: unconfigured",
+                Reply::Unconfigured(false) => "answer: nothing to unconfigure",
+                Reply::Lease(_) => "answer: lease",
+                Reply::Returned(true) => "answer: returned",
+                Reply::Returned(false) => "answer: too late to return",
+                Reply::Lock(_, LockNews::Seen) => "answer: lock",
+                Reply::Lock(_, LockNews::Acquired { from: None }) => "answer: acquired from nobody",
+                Reply::Lock(_, LockNews::Acquired { from: Some(_) }) => "answer: acquired from another",
+                Reply::Lock(_, LockNews::Renewed) => "answer: renewed lock",
+                Reply::Unlocked => "answer: unlocked",
+                Reply::Claim(_) => "answer: claim",
+                Reply::ClaimEnded(_) => "answer: claim ended",
+                Reply::Claims(page) if page.next.is_some() => "answer: page cut short",
+                Reply::Claims(_) => "answer: claims",
+                Reply::Resources(_) => "answer: resources",
+                Reply::Waiting(_) => "answer: waiting",
+                Reply::Done => "answer: done",
+            },
+            Err(refusal) => match refusal {
+                Refusal::NoSuchResource => "refused: no such resource",
+                Refusal::NoSuchClaim => "refused: no such claim",
+                Refusal::NoneFree { .. } => "refused: none free",
+                Refusal::NotHeld => "refused: not held",
+                Refusal::Locked { in_grace: true, .. } => "answer: locked in grace",
+                Refusal::Locked { in_grace: false, .. } => "answer: locked",
+                Refusal::NotTheHolder => "refused: not the holder",
+                Refusal::Ended(_) => "refused: ended",
+                Refusal::StillWaiting => "refused: still waiting",
+                Refusal::Contended => "refused: contended",
+                Refusal::KeyReused => "refused: key reused",
+                Refusal::KeySpent => "refused: key spent",
+                Refusal::TooManyWaiting { .. } => "refused: too many waiting",
+                Refusal::TooManyClaims { .. } => "refused: too many claims",
+                Refusal::TooManyResources { .. } => "refused: too many resources",
+            },
+        };
+        self.count(name);
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.counts.iter().try_for_each(|(name, count)| writeln!(f, "{count:>12}  {name}"))
+    }
+}
