@@ -1,1 +1,35 @@
-fn main() {}
+//! The one binary. What it does is in the library crates; this reads the command line and ends with the right code.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Command};
+use crate::exit::Exit;
+
+mod cli;
+mod config;
+mod exit;
+mod logging;
+mod serve;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Also how clap says that help was asked for.
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done.into(),
+                _ => Exit::Usage.into(),
+            };
+        }
+    };
+    match cli.command {
+        Command::Serve(args) => serve::run(&args).into(),
+    }
+}

@@ -1,0 +1,123 @@
+//! The command line, as text. What the values mean and where else they may come from is left to `config`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Lends locks, numbered slots and places in a queue over HTTP.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve until told to stop
+    #[command(after_help = AFTER_HELP)]
+    Serve(ServeArgs),
+}
+
+const AFTER_HELP: &str = "\
+Durations are written as 500ms, 30s, 1m30s, 24h or 7d.
+Every option but --config and --print-config can also be given in the environment (--max-ttl as LEASEHOLD_MAX_TTL) or in \
+the configuration file (max_ttl = \"24h\"). Options come before the environment, the environment before the file; the \
+file itself may be named by LEASEHOLD_CONFIG.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 data directory in use, 4 journal damaged, 5 store failed.";
+
+/// One field a setting, named as in `config::KEYS`. All of them are text here, so that a value is checked by the same rule
+/// and gets the same sentence wherever it comes from.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ServeArgs {
+    /// Address to listen on: host:port, or :port for every address. Port 0 takes a free one and prints it
+    /// [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// Directory of the journal, made if there is none [default: ./leasehold-data]
+    #[arg(long, value_name = "DIR", conflicts_with = "memory")]
+    pub(crate) data: Option<OsString>,
+
+    /// Keep everything in memory: nothing survives the process
+    #[arg(long)]
+    pub(crate) memory: bool,
+
+    /// After a lock expired, how long only its last holder may come back [default: 5s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) grace: Option<String>,
+
+    /// The ttl of a lock whose caller names none [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) default_ttl: Option<String>,
+
+    /// Longer ttls of pools and locks are cut to this [default: 24h]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) max_ttl: Option<String>,
+
+    /// Longer waits are cut to this [default: 5m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) max_wait: Option<String>,
+
+    /// Most slots a pool or resource may have [default: 1000]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_count: Option<String>,
+
+    /// How long a finished claim can still be read [default: 24h]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) retain_finished: Option<String>,
+
+    /// Most finished claims kept, the oldest go first [default: 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) retain_max: Option<String>,
+
+    /// How long an answer waits for the store before it becomes a 502 [default: 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) store_timeout: Option<String>,
+
+    /// Most connections open at once [default: 16384]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections: Option<String>,
+
+    /// Most callers waiting in queues at once [default: 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_waiters: Option<String>,
+
+    /// What absolute URLs in answers begin with [default: the host the caller used]
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+
+    /// human or json [default: human]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+
+    /// off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print the configuration that results, and where each value comes from, and end
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn memory_and_data_exclude_each_other() {
+        assert!(Cli::try_parse_from(["leasehold", "serve", "--memory", "--data", "x"]).is_err());
+    }
+}

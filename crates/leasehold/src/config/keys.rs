@@ -1,0 +1,173 @@
+//! Every setting there is: its name, what it may be, its default. A key `max_ttl` is `--max-ttl` on the command line,
+//! `LEASEHOLD_MAX_TTL` in the environment and `max_ttl` in the file.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use leasehold_server::duration::{format_us, parse_setting};
+
+use crate::logging::{self, LogFormat};
+
+const MS_US: u64 = 1_000;
+const S_US: u64 = 1_000_000;
+const H_US: u64 = 3600 * S_US;
+const D_US: u64 = 24 * H_US;
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) rule: Rule,
+    /// As an operator would write it; `None` where not set means something of its own.
+    pub(crate) default: Option<&'static str>,
+}
+
+/// What a value may be.
+#[derive(Debug)]
+pub(crate) enum Rule {
+    /// `host:port`
+    Address,
+    Path,
+    Bool,
+    Duration(RangeInclusive<u64>),
+    Integer(RangeInclusive<u64>),
+    Url,
+    LogFormat,
+    LogFilter,
+}
+
+const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
+    Key { name, rule, default: Some(default) }
+}
+
+/// In the order in which they are printed.
+pub(crate) static KEYS: [Key; 16] = [
+    key("listen", "127.0.0.1:8080", Rule::Address),
+    key("data", "./leasehold-data", Rule::Path),
+    key("memory", "false", Rule::Bool),
+    key("grace", "5s", Rule::Duration(0..=D_US)),
+    key("default_ttl", "30s", Rule::Duration(MS_US..=3650 * D_US)),
+    key("max_ttl", "24h", Rule::Duration(S_US..=3650 * D_US)),
+    key("max_wait", "5m", Rule::Duration(0..=D_US)),
+    key("max_count", "1000", Rule::Integer(1..=1_000_000)),
+    key("retain_finished", "24h", Rule::Duration(0..=3650 * D_US)),
+    key("retain_max", "100000", Rule::Integer(0..=10_000_000)),
+    key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
+    key("max_connections", "16384", Rule::Integer(1..=1_000_000)),
+    key("max_waiters", "100000", Rule::Integer(0..=10_000_000)),
+    Key { name: "public_url", rule: Rule::Url, default: None },
+    key("log_format", "human", Rule::LogFormat),
+    key("log_level", "info", Rule::LogFilter),
+];
+
+impl Key {
+    pub(crate) fn find(name: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    pub(crate) fn flag(&self) -> String {
+        format!("--{}", self.name.replace('_', "-"))
+    }
+
+    pub(crate) fn variable(&self) -> String {
+        format!("{ENV_PREFIX}{}", self.name.to_ascii_uppercase())
+    }
+}
+
+/// What the names of our environment variables begin with.
+pub(crate) const ENV_PREFIX: &str = "LEASEHOLD_";
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Address => f.write_str("an address such as 127.0.0.1:8080, localhost:8080 or :8080"),
+            Rule::Path => f.write_str("a directory"),
+            Rule::Bool => f.write_str("true or false"),
+            Rule::Duration(range) => {
+                write!(f, "a duration from {} to {}", format_us(*range.start()), format_us(*range.end()))
+            }
+            Rule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
+            Rule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
+            Rule::LogFormat => f.write_str("human or json"),
+            Rule::LogFilter => {
+                f.write_str("off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug")
+            }
+        }
+    }
+}
+
+/// Where to listen. Names are looked up when the socket is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+// Each reader says what is wrong in words that follow the value: `"5" has no unit`.
+
+pub(crate) fn read_address(text: &str) -> Result<Address, String> {
+    let Some((host, port)) = text.rsplit_once(':') else { return Err("has no port".to_owned()) };
+    let port = port.parse().map_err(|_| "has a port that is not a number from 0 to 65535".to_owned())?;
+    let host = match host {
+        // Every address of this machine.
+        "" => "0.0.0.0",
+        bracketed if bracketed.starts_with('[') && bracketed.ends_with(']') => &bracketed[1..bracketed.len() - 1],
+        bare if bare.contains(':') => return Err("has an IPv6 address without [ ] around it".to_owned()),
+        bare if bare.contains(['/', ' ']) => return Err("is not a host and a port".to_owned()),
+        bare => bare,
+    };
+    Ok(Address { host: host.to_owned(), port })
+}
+
+pub(crate) fn read_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err("is neither".to_owned()),
+    }
+}
+
+pub(crate) fn read_duration(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
+    let duration_us = parse_setting(text).map_err(|error| error.to_string())?;
+    if range.contains(&duration_us) { Ok(duration_us) } else { Err("is out of range".to_owned()) }
+}
+
+pub(crate) fn read_integer(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(value) if range.contains(&value) => Ok(value),
+        Ok(_) => Err("is out of range".to_owned()),
+        Err(_) => Err("is not an integer, or far out of range".to_owned()),
+    }
+}
+
+/// Without the slash at its end, as paths are appended.
+pub(crate) fn read_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let Some(rest) = rest else { return Err("begins with neither http:// nor https://".to_owned()) };
+    let visible = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'<' && byte != b'>');
+    if rest.is_empty() || rest.starts_with('/') {
+        Err("has no host".to_owned())
+    } else if !visible || rest.contains(['?', '#', '@']) {
+        Err("has characters that do not belong there".to_owned())
+    } else {
+        Ok(text.trim_end_matches('/').to_owned())
+    }
+}
+
+pub(crate) fn read_log_format(text: &str) -> Result<LogFormat, String> {
+    LogFormat::parse(text).ok_or_else(|| "is neither".to_owned())
+}
+
+pub(crate) fn read_log_filter(text: &str) -> Result<String, String> {
+    if logging::is_filter(text) { Ok(text.to_owned()) } else { Err("is none of these".to_owned()) }
+}

@@ -1,0 +1,186 @@
+//! The configuration: flags over environment over file over defaults. Text goes in, checked values come out, each with
+//! the place it came from; every mistake is a sentence that names the key, the problem and what is allowed.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use leasehold_server::Settings;
+use leasehold_server::http::HttpLimits;
+
+use crate::cli::ServeArgs;
+use crate::logging::LogFormat;
+
+mod keys;
+mod print;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use keys::Address;
+use keys::{KEYS, Key, Rule};
+use sources::{Given, Layer, Source};
+
+/// A mistake in the configuration, in a sentence.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ConfigError(String);
+
+impl ConfigError {
+    fn new(sentence: String) -> Self {
+        ConfigError(sentence)
+    }
+}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Everything `serve` needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) listen: Address,
+    pub(crate) store: Store,
+    pub(crate) settings: Settings,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_filter: String,
+}
+
+/// Where the journal is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Store {
+    Memory,
+    Directory(PathBuf),
+}
+
+/// A configuration and where it came from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// What is worth a line in the log but no reason not to start.
+    pub(crate) warnings: Vec<String>,
+    chosen: Chosen,
+}
+
+/// Puts a configuration together. `read` fetches the text of a file.
+pub(crate) fn load(
+    args: &ServeArgs,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    read: impl Fn(&Path) -> std::io::Result<String>,
+) -> Result<Loaded, ConfigError> {
+    let environment = sources::environment(variables);
+    let file = match args.config.as_ref().or(environment.config.as_ref()) {
+        None => Layer::new(),
+        Some(path) => {
+            let text = read(path)
+                .map_err(|error| ConfigError::new(format!("{} could not be read: {error}", path.display())))?;
+            sources::file(path, &text)?
+        }
+    };
+    let chosen = Chosen::new([file, environment.layer, sources::flags(args)]);
+    Ok(Loaded { config: chosen.config()?, warnings: environment.warnings, chosen })
+}
+
+/// The value of each key that won, in the order of `KEYS`.
+#[derive(Debug)]
+struct Chosen(Vec<(&'static Key, Option<Given>)>);
+
+impl Chosen {
+    /// Later layers win over earlier ones.
+    fn new(layers: [Layer; 3]) -> Self {
+        let default = |key: &Key| key.default.map(|text| Given { text: text.into(), source: Source::Default });
+        let mut chosen: Vec<_> = KEYS.iter().map(|key| (key, default(key))).collect();
+        for (key, given) in layers.into_iter().flatten() {
+            let entry = chosen.iter_mut().find(|(known, _)| known.name == key.name).expect("layers have our keys only");
+            entry.1 = Some(given);
+        }
+        Chosen(chosen)
+    }
+
+    fn config(&self) -> Result<Config, ConfigError> {
+        let mut default_ttl_us = self.duration("default_ttl")?;
+        let max_ttl_us = self.duration("max_ttl")?;
+        if default_ttl_us > max_ttl_us {
+            let source = &self.given("default_ttl").source;
+            if *source != Source::Default {
+                let reason = format!("default_ttl must be at most max_ttl, but is longer ({source})");
+                return Err(ConfigError::new(reason));
+            }
+            default_ttl_us = max_ttl_us;
+        }
+        let settings = Settings {
+            grace_us: self.duration("grace")?,
+            default_ttl_us,
+            max_ttl_us,
+            max_wait_us: self.duration("max_wait")?,
+            max_count: self.integer("max_count")?,
+            retain_finished_us: self.duration("retain_finished")?,
+            retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
+            public_url: self.optional("public_url", keys::read_url)?,
+            store_timeout_us: self.duration("store_timeout")?,
+            max_waiters: usize::try_from(self.integer("max_waiters")?).expect("its range fits"),
+            http: HttpLimits {
+                connections_max: u32::try_from(self.integer("max_connections")?).expect("its range fits"),
+                ..HttpLimits::default()
+            },
+        };
+        Ok(Config {
+            listen: self.required("listen", keys::read_address)?,
+            store: self.store()?,
+            settings,
+            log_format: self.required("log_format", keys::read_log_format)?,
+            log_filter: self.required("log_level", keys::read_log_filter)?,
+        })
+    }
+
+    /// `memory` and `data` exclude each other when one source says both; else the stronger source wins.
+    fn store(&self) -> Result<Store, ConfigError> {
+        let (memory, data) = (self.given("memory"), self.given("data"));
+        let in_memory = self.required("memory", keys::read_bool)?;
+        if data.text.is_empty() {
+            return Err(ConfigError::new(format!("data must be a directory, but is empty ({})", data.source)));
+        }
+        if !in_memory || data.source.rank() > memory.source.rank() {
+            return Ok(Store::Directory(PathBuf::from(&data.text)));
+        }
+        if data.source.rank() == memory.source.rank() {
+            let reason = format!("memory and data exclude each other ({} and {})", memory.source, data.source);
+            return Err(ConfigError::new(reason));
+        }
+        Ok(Store::Memory)
+    }
+
+    fn entry(&self, name: &str) -> &(&'static Key, Option<Given>) {
+        self.0.iter().find(|(key, _)| key.name == name).expect("asked for keys of the table only")
+    }
+
+    fn given(&self, name: &str) -> &Given {
+        self.entry(name).1.as_ref().expect("only asked for keys that have a default")
+    }
+
+    fn optional<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, ConfigError> {
+        let (key, given) = self.entry(name);
+        let Some(given) = given else { return Ok(None) };
+        let value = given.text.to_str().ok_or_else(|| "is not UTF-8".to_owned()).and_then(read);
+        value.map(Some).map_err(|problem| {
+            let text = given.text.to_string_lossy();
+            ConfigError::new(format!("{name} must be {}, but {text:?} {problem} ({})", key.rule, given.source))
+        })
+    }
+
+    fn required<T>(&self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<T, ConfigError> {
+        Ok(self.optional(name, read)?.expect("only asked for keys that have a default"))
+    }
+
+    fn duration(&self, name: &str) -> Result<u64, ConfigError> {
+        let Rule::Duration(range) = &self.entry(name).0.rule else { panic!("{name} is no duration") };
+        self.required(name, |text| keys::read_duration(text, range))
+    }
+
+    fn integer(&self, name: &str) -> Result<u64, ConfigError> {
+        let Rule::Integer(range) = &self.entry(name).0.rule else { panic!("{name} is no integer") };
+        self.required(name, |text| keys::read_integer(text, range))
+    }
+}

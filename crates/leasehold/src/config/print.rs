@@ -1,0 +1,45 @@
+//! `--print-config`: the configuration in effect as a file that gives the same again, with the source of each value.
+
+use std::fmt::Write as _;
+
+use leasehold_server::duration::format_us;
+
+use super::keys::Rule;
+use super::{Loaded, Store};
+
+/// Values are padded to this, so that the comments line up.
+const COMMENT_COLUMN: usize = 44;
+
+impl Loaded {
+    pub(crate) fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (key, given) in &self.chosen.0 {
+            let line = match given {
+                None => format!("# {} is not set", key.name),
+                Some(_) if key.name == "data" && self.config.store == Store::Memory => "# data is not used".to_owned(),
+                Some(given) => {
+                    format!("{} = {}", key.name, self.value(key.name, &key.rule, &given.text.to_string_lossy()))
+                }
+            };
+            let source = given.as_ref().map_or_else(|| "default".to_owned(), |given| given.source.to_string());
+            let _ = writeln!(text, "{line:COMMENT_COLUMN$} # {source}");
+        }
+        text
+    }
+
+    /// As it took effect, which may be written differently from how it was given.
+    fn value(&self, name: &str, rule: &Rule, given: &str) -> String {
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        match rule {
+            Rule::Bool => (self.config.store == Store::Memory).to_string(),
+            Rule::Integer(range) => super::keys::read_integer(given, range).expect("checked before").to_string(),
+            // The one value that another one can change.
+            Rule::Duration(_) if name == "default_ttl" => quoted(&format_us(self.config.settings.default_ttl_us)),
+            Rule::Duration(range) => {
+                quoted(&format_us(super::keys::read_duration(given, range).expect("checked before")))
+            }
+            Rule::Address => quoted(&self.config.listen.to_string()),
+            Rule::Path | Rule::Url | Rule::LogFormat | Rule::LogFilter => quoted(given),
+        }
+    }
+}

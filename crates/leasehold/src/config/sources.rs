@@ -1,0 +1,222 @@
+//! Where values come from: flags, environment and file, each read into the same text by key. Which one wins, and what the
+//! text means, is left to the parent module.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::ConfigError;
+use super::keys::{ENV_PREFIX, KEYS, Key};
+use crate::cli::ServeArgs;
+
+/// Where a value was found. Later ones win over earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    Default,
+    File { path: PathBuf, line: usize },
+    Environment { variable: String },
+    Flag { flag: String },
+}
+
+impl Source {
+    /// Orders sources by kind alone.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Source::Default => 0,
+            Source::File { .. } => 1,
+            Source::Environment { .. } => 2,
+            Source::Flag { .. } => 3,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::File { path, line } => write!(f, "file {} line {line}", path.display()),
+            Source::Environment { variable } => write!(f, "environment {variable}"),
+            Source::Flag { flag } => write!(f, "flag {flag}"),
+        }
+    }
+}
+
+/// A value as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) text: OsString,
+    pub(crate) source: Source,
+}
+
+/// What one source gives, by key.
+pub(crate) type Layer = Vec<(&'static Key, Given)>;
+
+pub(crate) fn flags(args: &ServeArgs) -> Layer {
+    let text = |value: &Option<String>| value.as_ref().map(OsString::from);
+    let value_of = |name: &str| match name {
+        "listen" => text(&args.listen),
+        "data" => args.data.clone(),
+        "memory" => args.memory.then(|| OsString::from("true")),
+        "grace" => text(&args.grace),
+        "default_ttl" => text(&args.default_ttl),
+        "max_ttl" => text(&args.max_ttl),
+        "max_wait" => text(&args.max_wait),
+        "max_count" => text(&args.max_count),
+        "retain_finished" => text(&args.retain_finished),
+        "retain_max" => text(&args.retain_max),
+        "store_timeout" => text(&args.store_timeout),
+        "max_connections" => text(&args.max_connections),
+        "max_waiters" => text(&args.max_waiters),
+        "public_url" => text(&args.public_url),
+        "log_format" => text(&args.log_format),
+        "log_level" => text(&args.log_level),
+        other => unreachable!("key {other} has no flag"),
+    };
+    KEYS.iter()
+        .filter_map(|key| Some((key, Given { text: value_of(key.name)?, source: Source::Flag { flag: key.flag() } })))
+        .collect()
+}
+
+/// What the environment gives.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    pub(crate) layer: Layer,
+    /// `LEASEHOLD_CONFIG`
+    pub(crate) config: Option<PathBuf>,
+    /// Variables that look like ours and are not.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads `LEASEHOLD_*`. A variable that is empty counts as not set, as compose files like to pass them on like this.
+pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+    let mut found = Environment::default();
+    for (variable, text) in variables {
+        let Some(variable) = variable.to_str() else { continue };
+        let Some(suffix) = variable.strip_prefix(ENV_PREFIX) else { continue };
+        if text.is_empty() {
+            continue;
+        }
+        if suffix == "CONFIG" {
+            found.config = Some(PathBuf::from(text));
+        } else if let Some(key) = KEYS.iter().find(|key| key.variable() == variable) {
+            let source = Source::Environment { variable: variable.to_owned() };
+            found.layer.push((key, Given { text, source }));
+        } else if !is_service_link(suffix, &text) {
+            let hint = suggestion(&suffix.to_ascii_lowercase())
+                .map(|key| format!(", did you mean {}?", key.variable()))
+                .unwrap_or_default();
+            found.warnings.push(format!("environment variable {variable} is unknown and ignored{hint}"));
+        }
+    }
+    found.warnings.sort_unstable();
+    found
+}
+
+/// Kubernetes describes a service called `leasehold` to every pod in variables of this prefix.
+fn is_service_link(suffix: &str, text: &OsStr) -> bool {
+    suffix.starts_with("SERVICE_HOST")
+        || suffix.starts_with("SERVICE_PORT")
+        || suffix.starts_with("PORT_")
+        || (suffix == "PORT" && text.to_str().is_some_and(|text| text.contains("://")))
+}
+
+/// Reads a file's text. Unknown keys are refused by name.
+pub(crate) fn file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
+    let shown = path.display();
+    let line_at = |offset: usize| text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(span.start));
+        ConfigError::new(format!("{shown} line {line} is not TOML: {}", error.message().replace('\n', ", ")))
+    })?;
+    let mut layer = Layer::new();
+    for (name, value) in table.get_ref() {
+        let line = line_at(name.span().start);
+        let Some(key) = Key::find(name.get_ref()) else {
+            let hint =
+                suggestion(name.get_ref()).map(|key| format!(", did you mean {}?", key.name)).unwrap_or_default();
+            return Err(ConfigError::new(format!(
+                "{shown} line {line} has the unknown key {:?}{hint}",
+                name.get_ref()
+            )));
+        };
+        let text = scalar(value.get_ref()).ok_or_else(|| {
+            let kind = value.get_ref().type_str();
+            ConfigError::new(format!("{} must be {}, but is a TOML {kind} ({shown} line {line})", key.name, key.rule))
+        })?;
+        layer.push((key, Given { text: text.into(), source: Source::File { path: path.to_owned(), line } }));
+    }
+    // The first mistake in the file is the one to tell about.
+    layer.sort_by(|(_, a), (_, b)| a.source.cmp(&b.source));
+    Ok(layer)
+}
+
+/// Text, whole numbers and truth values as text.
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Boolean(value) => Some(value.to_string()),
+        DeValue::Integer(integer) => {
+            i64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok().map(|value| value.to_string())
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// The key somebody may have meant, if one is near.
+fn suggestion(written: &str) -> Option<&'static Key> {
+    let written = written.to_ascii_lowercase().replace('-', "_");
+    let nearest = KEYS.iter().min_by_key(|key| distance(&written, key.name))?;
+    (distance(&written, nearest.name) <= 1 + nearest.name.len() / 4).then_some(nearest)
+}
+
+/// Letters to insert, delete or replace to get from one to the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().take(100).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("", "abc", 3),
+            ("max_tll", "max_ttl", 1),
+            ("grcae", "grace", 2),
+            ("x", "data", 4),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn near_names_are_suggested_and_far_ones_are_not() {
+        for (written, expected) in
+            [("max_tll", Some("max_ttl")), ("max-wait", Some("max_wait")), ("Data", Some("data")), ("colour", None)]
+        {
+            assert_eq!(suggestion(written).map(|key| key.name), expected, "{written}");
+        }
+    }
+
+    #[test]
+    fn every_key_has_a_flag() {
+        // `flags` panics on a key it does not know.
+        assert!(flags(&ServeArgs::default()).is_empty());
+    }
+}

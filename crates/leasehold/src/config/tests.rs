@@ -1,0 +1,276 @@
+//! Precedence and mistakes, by tables: flags, environment and file go in, a value and its source or a sentence comes out.
+
+use clap::Parser as _;
+
+use super::*;
+use crate::cli::{Cli, Command};
+
+/// Loads as the process would, with `file` as the text of every file.
+fn load_from(flags: &[&str], variables: &[(&str, &str)], file: &str) -> Result<Loaded, String> {
+    let command_line = ["leasehold", "serve"].iter().chain(flags);
+    let Command::Serve(args) = Cli::try_parse_from(command_line).map_err(|error| error.to_string())?.command;
+    let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    load(&args, variables, |_| Ok(file.to_owned())).map_err(|error| error.to_string())
+}
+
+/// The line of `--print-config` about `key`, with its spaces squeezed.
+fn line_of(loaded: &Loaded, key: &str) -> String {
+    let text = loaded.to_toml();
+    let line = text.lines().find(|line| line.trim_start_matches("# ").starts_with(&format!("{key} "))).unwrap();
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_defaults_of_the_table_are_those_of_the_settings() {
+    let config = load_from(&[], &[], "").unwrap().config;
+    assert_eq!(config.settings, Settings::default());
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.store, Store::Directory("./leasehold-data".into()));
+    assert_eq!((config.log_format, &*config.log_filter), (LogFormat::Human, "info"));
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let file = "max_ttl = \"1h\"\n";
+    let from_file = ["--config", "f.toml"];
+    let all = ["--config", "f.toml", "--max-ttl", "3h"];
+    let env = [("LEASEHOLD_MAX_TTL", "2h")];
+    for (flags, variables, expected) in [
+        (&[][..], &[][..], r#"max_ttl = "24h" # default"#),
+        (&from_file, &[], r#"max_ttl = "1h" # file f.toml line 1"#),
+        (&from_file, &env, r#"max_ttl = "2h" # environment LEASEHOLD_MAX_TTL"#),
+        (&all, &env, r#"max_ttl = "3h" # flag --max-ttl"#),
+        (&[], &[("LEASEHOLD_MAX_TTL", "")], r#"max_ttl = "24h" # default"#),
+        (&[], &[("LEASEHOLD_CONFIG", "g.toml")], r#"max_ttl = "1h" # file g.toml line 1"#),
+    ] {
+        assert_eq!(line_of(&load_from(flags, variables, file).unwrap(), "max_ttl"), expected);
+    }
+}
+
+#[test]
+fn every_key_can_be_set_in_every_way() {
+    for (key, written, printed) in [
+        ("listen", "localhost:9000", r#""localhost:9000""#),
+        ("data", "/var/lib/lease hold", r#""/var/lib/lease hold""#),
+        ("memory", "true", "true"),
+        ("grace", "1500ms", r#""1.5s""#),
+        ("default_ttl", "45s", r#""45s""#),
+        ("max_ttl", "7d", r#""168h""#),
+        ("max_wait", "90s", r#""1m30s""#),
+        ("max_count", "20", "20"),
+        ("retain_finished", "0s", r#""0s""#),
+        ("retain_max", "0", "0"),
+        ("store_timeout", "2s", r#""2s""#),
+        ("max_connections", "50", "50"),
+        ("max_waiters", "7", "7"),
+        ("public_url", "https://locks.example.org/", r#""https://locks.example.org/""#),
+        ("log_format", "json", r#""json""#),
+        ("log_level", "debug", r#""debug""#),
+    ] {
+        let key = Key::find(key).unwrap();
+        let flag = key.flag();
+        let flags = if key.name == "memory" { vec![&*flag] } else { vec![&*flag, written] };
+        let by_flag = load_from(&flags, &[], "").unwrap();
+        assert_eq!(line_of(&by_flag, key.name), format!("{} = {printed} # flag {flag}", key.name));
+
+        let variable = key.variable();
+        let by_variable = load_from(&[], &[(&variable, written)], "").unwrap();
+        assert_eq!(line_of(&by_variable, key.name), format!("{} = {printed} # environment {variable}", key.name));
+        assert_eq!(by_variable.config, by_flag.config);
+
+        let bare = matches!(key.rule, Rule::Bool | Rule::Integer(_));
+        let file = if bare { format!("\n{} = {written}", key.name) } else { format!("\n{} = {written:?}", key.name) };
+        let by_file = load_from(&["--config", "f"], &[], &file).unwrap();
+        assert_eq!(line_of(&by_file, key.name), format!("{} = {printed} # file f line 2", key.name));
+        assert_eq!(by_file.config, by_flag.config);
+    }
+}
+
+#[test]
+fn what_is_printed_gives_the_same_again() {
+    for flags in [
+        &[][..],
+        &["--memory", "--grace", "1500ms", "--public-url", "https://x.example/y/"],
+        &["--data", "C:\\data \"x\"", "--listen", "[::1]:0", "--max-ttl", "10s", "--log-level", "info,x=debug"],
+    ] {
+        let loaded = load_from(flags, &[], "").unwrap();
+        let again = load_from(&["--config", "f"], &[], &loaded.to_toml()).unwrap();
+        assert_eq!(again.config, loaded.config, "{flags:?}");
+    }
+}
+
+#[test]
+fn mistakes_are_told_with_key_problem_and_range() {
+    for (flags, variables, file, expected) in [
+        (
+            &["--grace", "5"][..],
+            &[][..],
+            "",
+            r#"grace must be a duration from 0s to 24h, but "5" has no unit, write one of ms, s, m, h after the number (flag --grace)"#,
+        ),
+        (
+            &["--grace", "25h"],
+            &[],
+            "",
+            r#"grace must be a duration from 0s to 24h, but "25h" is out of range (flag --grace)"#,
+        ),
+        (
+            &[],
+            &[("LEASEHOLD_MAX_COUNT", "0")],
+            "",
+            r#"max_count must be an integer from 1 to 1000000, but "0" is out of range (environment LEASEHOLD_MAX_COUNT)"#,
+        ),
+        (
+            &[],
+            &[("LEASEHOLD_MAX_COUNT", "many")],
+            "",
+            r#"max_count must be an integer from 1 to 1000000, but "many" is not an integer, or far out of range (environment LEASEHOLD_MAX_COUNT)"#,
+        ),
+        (
+            &["--config", "f"],
+            &[],
+            "grace = 5",
+            r#"grace must be a duration from 0s to 24h, but "5" has no unit, write one of ms, s, m, h after the number (file f line 1)"#,
+        ),
+        (
+            &["--config", "f"],
+            &[],
+            "max_count = 1.5",
+            "max_count must be an integer from 1 to 1000000, but is a TOML float (f line 1)",
+        ),
+        (
+            &["--config", "f"],
+            &[],
+            "[listen]\nport = 5",
+            "listen must be an address such as 127.0.0.1:8080, localhost:8080 or :8080, but is a TOML table (f line 1)",
+        ),
+        (
+            &["--config", "f"],
+            &[],
+            "# x\n\nmax_tll = 5",
+            r#"f line 3 has the unknown key "max_tll", did you mean max_ttl?"#,
+        ),
+        (&["--config", "f"], &[], "colour = 5", r#"f line 1 has the unknown key "colour""#),
+        (&["--config", "f"], &[], "grace = \"1s\"\ngrace = \"2s\"", "f line 2 is not TOML: duplicate key"),
+        (
+            &["--listen", "8080"],
+            &[],
+            "",
+            r#"listen must be an address such as 127.0.0.1:8080, localhost:8080 or :8080, but "8080" has no port (flag --listen)"#,
+        ),
+        (
+            &["--public-url", "locks.example.org"],
+            &[],
+            "",
+            r#"public_url must be a URL such as https://locks.example.org, without a query, but "locks.example.org" begins with neither http:// nor https:// (flag --public-url)"#,
+        ),
+        (
+            &["--log-format", "xml"],
+            &[],
+            "",
+            r#"log_format must be human or json, but "xml" is neither (flag --log-format)"#,
+        ),
+        (
+            &["--default-ttl", "1h", "--max-ttl", "1m"],
+            &[],
+            "",
+            "default_ttl must be at most max_ttl, but is longer (flag --default-ttl)",
+        ),
+        (
+            &["--config", "f"],
+            &[],
+            "memory = true\ndata = \"x\"",
+            "memory and data exclude each other (file f line 1 and file f line 2)",
+        ),
+        (&["--data", ""], &[], "", "data must be a directory, but is empty (flag --data)"),
+    ] {
+        assert_eq!(load_from(flags, variables, file).map(|loaded| loaded.config), Err(expected.to_owned()));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let args = ServeArgs { config: Some("nowhere.toml".into()), ..ServeArgs::default() };
+    let error = load(&args, [], |_| Err(std::io::ErrorKind::NotFound.into())).unwrap_err();
+    assert_eq!(error.to_string(), "nowhere.toml could not be read: entity not found");
+}
+
+#[test]
+fn the_stronger_of_memory_and_data_wins() {
+    let file_memory = "memory = true";
+    for (flags, variables, file, expected) in [
+        (&["--memory"][..], &[][..], "", Store::Memory),
+        (&["--memory"], &[("LEASEHOLD_DATA", "d")], "", Store::Memory),
+        (&["--data", "d", "--config", "f"], &[], file_memory, Store::Directory("d".into())),
+        (&["--config", "f"], &[("LEASEHOLD_DATA", "d")], file_memory, Store::Directory("d".into())),
+        (
+            &["--config", "f"],
+            &[("LEASEHOLD_MEMORY", "false")],
+            file_memory,
+            Store::Directory("./leasehold-data".into()),
+        ),
+    ] {
+        assert_eq!(load_from(flags, variables, file).unwrap().config.store, expected, "{flags:?} {variables:?}");
+    }
+}
+
+#[test]
+fn a_lower_maximum_lowers_the_default_ttl_nobody_set() {
+    let loaded = load_from(&["--max-ttl", "10s"], &[], "").unwrap();
+    assert_eq!(loaded.config.settings.default_ttl_us, 10_000_000);
+    assert_eq!(line_of(&loaded, "default_ttl"), r#"default_ttl = "10s" # default"#);
+}
+
+#[test]
+fn unknown_variables_are_warned_about() {
+    let variables = [
+        ("LEASEHOLD_MAX_TLL", "1h"),
+        ("LEASEHOLD_COLOUR", "red"),
+        ("HOME", "/root"),
+        ("LEASEHOLD_SERVICE_HOST", "10.0.0.1"),
+        ("LEASEHOLD_PORT", "tcp://10.0.0.1:8080"),
+        ("LEASEHOLD_PORT_8080_TCP_ADDR", "10.0.0.1"),
+    ];
+    assert_eq!(
+        load_from(&[], &variables, "").unwrap().warnings,
+        [
+            "environment variable LEASEHOLD_COLOUR is unknown and ignored",
+            "environment variable LEASEHOLD_MAX_TLL is unknown and ignored, did you mean LEASEHOLD_MAX_TTL?",
+        ]
+    );
+}
+
+#[test]
+fn addresses_as_people_write_them() {
+    for (text, expected) in [
+        ("127.0.0.1:8080", Ok("127.0.0.1:8080")),
+        (":8080", Ok("0.0.0.0:8080")),
+        ("localhost:0", Ok("localhost:0")),
+        ("[::1]:80", Ok("[::1]:80")),
+        ("::1:80", Err("has an IPv6 address without [ ] around it")),
+        ("localhost", Err("has no port")),
+        ("localhost:http", Err("has a port that is not a number from 0 to 65535")),
+        ("localhost:65536", Err("has a port that is not a number from 0 to 65535")),
+        ("http://localhost/x:80", Err("has an IPv6 address without [ ] around it")),
+        ("a/b:80", Err("is not a host and a port")),
+    ] {
+        let read = keys::read_address(text).map(|address| address.to_string());
+        assert_eq!(read.as_deref().map_err(String::as_str), expected, "{text}");
+    }
+}
+
+#[test]
+fn urls_have_a_scheme_a_host_and_no_query() {
+    for (text, expected) in [
+        ("https://x.example/", Ok("https://x.example")),
+        ("http://x:8080/base", Ok("http://x:8080/base")),
+        ("https://", Err("has no host")),
+        ("https:///x", Err("has no host")),
+        ("ftp://x", Err("begins with neither http:// nor https://")),
+        ("https://x?y", Err("has characters that do not belong there")),
+        ("https://user@x", Err("has characters that do not belong there")),
+        ("https://x y", Err("has characters that do not belong there")),
+    ] {
+        assert_eq!(keys::read_url(text).as_deref().map_err(String::as_str), expected, "{text}");
+    }
+}

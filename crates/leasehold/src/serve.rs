@@ -1,0 +1,218 @@
+//! `leasehold serve`: configuration, log, socket, signals, in this order; then the service until it is told to stop.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use leasehold_engine::Limits;
+use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover};
+use leasehold_server::{App, Clock, Driver, Observer, http};
+
+use crate::cli::ServeArgs;
+use crate::config::{self, Address, Config, Loaded, Store};
+use crate::exit::Exit;
+use crate::logging;
+
+/// An embedded service has exactly one partition.
+const PARTITION: u32 = 0;
+
+/// Calls that may be on their way through the store at once, beside those that wait in queues.
+const CALLERS_BESIDE_WAITERS: usize = 65_536;
+
+/// Serves, or prints the configuration, and says how it went.
+pub(crate) fn run(args: &ServeArgs) -> Exit {
+    let loaded = match config::load(args, std::env::vars_os(), |path| std::fs::read_to_string(path)) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            eprintln!("leasehold: {error}");
+            return Exit::Usage;
+        }
+    };
+    if args.print_config {
+        print!("{}", loaded.to_toml());
+        return Exit::Done;
+    }
+    match serve(loaded) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            exit_for(&error)
+        }
+    }
+}
+
+/// What a script or service manager is to make of a failure.
+fn exit_for(error: &anyhow::Error) -> Exit {
+    if error.is::<Stopped>() {
+        return Exit::StoreFailed;
+    }
+    match error.downcast_ref::<StoreError>() {
+        Some(StoreError::Locked { .. }) => Exit::Locked,
+        Some(StoreError::Damaged { .. } | StoreError::Unsupported { .. }) => Exit::Damaged,
+        _ => Exit::Failed,
+    }
+}
+
+/// The store failed while serving.
+#[derive(Debug)]
+struct Stopped(Arc<StoreError>);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stopping, since nothing can be made durable any more: {}; start again to recover", self.0)
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+fn serve(Loaded { config, warnings, .. }: Loaded) -> anyhow::Result<()> {
+    logging::start(config.log_format, &config.log_filter)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    keep_pages_small();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(serve_until_told(config))
+}
+
+async fn serve_until_told(config: Config) -> anyhow::Result<()> {
+    // Before the socket, so that a signal that comes early is not lost.
+    let told = told_to_stop().context("signals cannot be waited for")?;
+    let listener =
+        resolve(&config.listen).and_then(http::bind).with_context(|| format!("cannot listen on {}", config.listen))?;
+    let addr = listener.local_addr().context("a listening socket has an address")?;
+    // Callers that connect from here on wait in the socket's backlog until the journal has been read.
+    let observer = Arc::new(Observer::new());
+    let driver = start(&config, Arc::clone(&observer))?;
+    announce(addr, &config.store);
+
+    let http_limits = config.settings.http.clone();
+    let app = App::new(config.settings, driver.handle(), observer);
+    let stop = async {
+        told.await;
+        // Those who wait are told at once, so that nobody holds up the end.
+        driver.close();
+    };
+    tokio::select! {
+        () = http::serve(listener, Arc::new(app), http_limits, stop) => {}
+        error = driver.failure() => return Err(Stopped(error).into()),
+    }
+    driver.shut_down().map_err(Stopped)?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Reads the journal and goes on where it ends.
+fn start(config: &Config, observer: Arc<Observer>) -> anyhow::Result<Driver> {
+    let settings = &config.settings;
+    let limits = Limits {
+        grace_us: settings.grace_us,
+        retain_us: settings.retain_finished_us,
+        retained_max: settings.retain_max,
+        waiting_max: settings.max_waiters,
+        ..Limits::default()
+    };
+    let opener: Box<dyn Opener> = match &config.store {
+        Store::Directory(path) => Box::new(SqliteOpener::new(path)),
+        Store::Memory => Box::new(MemoryOpener::forgetful()),
+    };
+    let started = Instant::now();
+    let recovery = recover(opener.as_ref(), PARTITION, limits)?;
+    for note in &recovery.notes {
+        tracing::warn!("{note}");
+    }
+    let totals = recovery.engine.totals();
+    tracing::debug!(
+        epoch = recovery.epoch.0,
+        position = recovery.head.0,
+        claims = totals.claims,
+        replayed = recovery.replayed,
+        took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "journal read"
+    );
+    let limits = PartitionLimits {
+        callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
+        store_timeout_us: settings.store_timeout_us,
+    };
+    Ok(Driver::start(recovery, limits, observer, Clock::system()))
+}
+
+/// One line that says where it listens and where its data is.
+fn announce(addr: SocketAddr, store: &Store) {
+    let version = env!("CARGO_PKG_VERSION");
+    match store {
+        Store::Directory(path) => {
+            tracing::info!("leasehold {version} listening on http://{addr}, data in {}", path.display());
+        }
+        Store::Memory => {
+            tracing::info!("leasehold {version} listening on http://{addr}, data in memory only, lost when it stops");
+        }
+    }
+    if !addr.ip().to_canonical().is_loopback() {
+        tracing::warn!(
+            "anybody who can reach {addr} can use this service: there is no authentication; \
+             listen on 127.0.0.1 and put a proxy in front, or restrict who can connect"
+        );
+    }
+}
+
+/// The address a name stands for, IPv4 where it has both, as `localhost` does.
+fn resolve(listen: &Address) -> io::Result<SocketAddr> {
+    if let Ok(ip) = listen.host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, listen.port));
+    }
+    let found: Vec<SocketAddr> = (&*listen.host, listen.port).to_socket_addrs()?.collect();
+    let preferred = found.iter().find(|addr| addr.is_ipv4()).or(found.first());
+    preferred.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+}
+
+/// Resolves on the first SIGTERM or SIGINT. The handlers are in place when this returns.
+#[cfg(unix)]
+fn told_to_stop() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        tracing::info!("stopping on {name}");
+    })
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
+fn told_to_stop() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+        tracing::info!("stopping on ctrl-c");
+    })
+}
+
+/// The allocator asks for huge pages, and with those every untouched half of a connection's buffer counts: twice the
+/// memory for a parked waiter.
+#[cfg(target_os = "linux")]
+fn keep_pages_small() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "huge pages stay on, memory use will be higher");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep_pages_small() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_resolve() {
+        for (host, expected) in [("127.0.0.1", "127.0.0.1:80"), ("::1", "[::1]:80"), ("localhost", "127.0.0.1:80")] {
+            let listen = Address { host: host.to_owned(), port: 80 };
+            assert_eq!(resolve(&listen).unwrap().to_string(), expected);
+        }
+    }
+}
