@@ -17,6 +17,8 @@
 mod clock;
 mod parked;
 mod serve;
+#[cfg(test)]
+mod tests;
 
 use leasehold_engine::{ClaimId, Command, Effect, Engine, Fact, Moment, Outbox, Refusal, Reply, Time, Totals, Wall};
 

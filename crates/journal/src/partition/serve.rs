@@ -137,6 +137,13 @@ impl<R> Partition<R> {
     /// have told of is handed back, in order, should it land after all.
     pub(super) fn give_up_on_store(&mut self, clocks: Clocks) {
         let Some(long_ago) = clocks.mono_us.checked_sub(self.limits.store_timeout_us) else { return };
+        // The parked first: what is handed back below must not go to somebody who is about to be told 502.
+        if self.in_flight.is_some_and(|in_flight| in_flight.since_mono_us <= long_ago) {
+            while let Some(parked) = self.parked.take_any() {
+                self.abandon(clocks, &parked);
+                self.tell_now(parked.to, Denial::StoreLate);
+            }
+        }
         if self.answers.oldest_mono_us().is_some_and(|oldest| oldest <= long_ago) {
             let late: Vec<Told<R>> = self.answers.give_up(long_ago).collect();
             for told in late {
@@ -144,12 +151,6 @@ impl<R> Partition<R> {
                     self.order(clocks, Command::HandBack { claim });
                 }
                 self.tell_now(told.to, Denial::StoreLate);
-            }
-        }
-        if self.in_flight.is_some_and(|in_flight| in_flight.since_mono_us <= long_ago) {
-            while let Some(parked) = self.parked.take_any() {
-                self.abandon(clocks, &parked);
-                self.tell_now(parked.to, Denial::StoreLate);
             }
         }
     }

@@ -1,0 +1,360 @@
+//! One partition driven by hand: callers are numbers, the store is whoever calls `append_done`.
+
+use std::sync::Arc;
+
+use leasehold_engine::{Acquire, ClaimStatus, Limits, Patience, ResourceKey, Update, What, Wish};
+
+use super::*;
+use crate::record::decode_batch;
+use crate::{MemoryOpener, recover};
+
+const S: u64 = 1_000_000;
+const POOL: ResourceKey = ResourceKey::Pool(7);
+
+struct World {
+    partition: Partition<u32>,
+    mono_us: u64,
+    next_id: u128,
+    marks: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let recovery = recover(&MemoryOpener::keeping(), 0, Limits::default()).unwrap();
+        let limits = PartitionLimits { callers_max: 10, store_timeout_us: 10 * S };
+        let clocks = Clocks { mono_us: 0, wall: Wall(0) };
+        let partition = Partition::new(recovery.engine, 0, recovery.epoch, recovery.head, recovery.at, limits, clocks);
+        World { partition, mono_us: 0, next_id: 100, marks: 0 }
+    }
+
+    /// A pool with this many slots, all of it durable.
+    fn with_pool(capacity: u32) -> Self {
+        let mut world = World::new();
+        world.ask(0, Command::Configure { resource: POOL, capacity });
+        world.store();
+        world
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks { mono_us: self.mono_us, wall: Wall(self.mono_us) }
+    }
+
+    fn ask(&mut self, caller: u32, command: Command) -> Option<Ticket> {
+        self.ask_listening(caller, command, 0)
+    }
+
+    fn ask_listening(&mut self, caller: u32, command: Command, listen_us: u64) -> Option<Ticket> {
+        self.partition.submit(self.clocks(), Request { command, listen_us }, caller)
+    }
+
+    fn acquire(&mut self, resource: ResourceKey, ttl_us: u64, patience: Patience) -> Command {
+        self.next_id += 1;
+        let id = ClaimId(self.next_id);
+        Command::Acquire(Box::new(Acquire { resource, id, ttl_us, patience, client: None, key: None, metadata: None }))
+    }
+
+    fn borrow(&mut self, caller: u32, wait_us: u64) -> (ClaimId, Option<Ticket>) {
+        let command = self.acquire(POOL, 30 * S, Patience::For { wait_us });
+        let ticket = self.ask(caller, command);
+        (ClaimId(self.next_id), ticket)
+    }
+
+    /// What can leave now: who, and what.
+    fn told(&mut self) -> Vec<(u32, Result<Reply, Denial>)> {
+        let mut told = Vec::new();
+        self.partition.poll_told(&mut told);
+        told.into_iter().map(|told| (told.to, told.answer)).collect()
+    }
+
+    /// Appends everything there is, and gives out what may leave after it.
+    fn store(&mut self) -> Vec<(u32, Result<Reply, Denial>)> {
+        while let Some(batch) = self.partition.take_batch(self.clocks()) {
+            let changes = decode_batch(&batch.record).unwrap().changes;
+            let marks = changes.iter().filter(|(_, change)| *change == leasehold_engine::Change::Marked).count();
+            self.marks += u32::try_from(marks).unwrap();
+            self.partition.append_done(self.clocks());
+        }
+        self.told()
+    }
+
+    /// Lets time pass as a driver does that keeps to `next_wake`.
+    fn pass(&mut self, duration_us: u64) {
+        let end_us = self.mono_us + duration_us;
+        while self.mono_us < end_us {
+            let wake_us = self.partition.next_wake().unwrap_or(u64::MAX);
+            self.mono_us = wake_us.clamp(self.mono_us + 1, end_us);
+            self.partition.tick(self.clocks());
+        }
+    }
+
+    fn effects(&mut self) -> Vec<What> {
+        let mut effects = Vec::new();
+        self.partition.poll_effects(&mut effects);
+        effects.into_iter().map(|effect| effect.what).collect()
+    }
+}
+
+fn lease(answer: &Result<Reply, Denial>) -> (ClaimId, u32) {
+    match answer {
+        Ok(Reply::Lease(view)) => (view.claim, view.slot),
+        other => panic!("not a lease: {other:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_said_before_it_is_durable_not_even_a_read() {
+    let mut world = World::with_pool(1);
+    world.borrow(1, 0);
+    world.ask(2, Command::ViewResource { resource: POOL });
+    world.borrow(3, 0);
+    assert_eq!(world.told(), [], "the grant, what was read of it and the refusal it caused");
+    let told = world.store();
+    let who: Vec<u32> = told.iter().map(|(who, _)| *who).collect();
+    assert_eq!(who, [1, 2, 3], "in the order they asked");
+    assert!(matches!(told[2].1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0 }))));
+}
+
+#[test]
+fn a_read_of_what_is_durable_leaves_at_once() {
+    let mut world = World::with_pool(1);
+    world.ask(1, Command::ViewResource { resource: POOL });
+    assert_eq!(world.told().len(), 1);
+}
+
+#[test]
+fn the_next_batch_fills_while_the_last_is_written() {
+    let mut world = World::with_pool(5);
+    world.borrow(1, 0);
+    let first = world.partition.take_batch(world.clocks()).unwrap();
+    world.borrow(2, 0);
+    world.borrow(3, 0);
+    assert!(world.partition.take_batch(world.clocks()).is_none(), "one append at a time");
+    world.partition.append_done(world.clocks());
+    assert_eq!(world.told().len(), 1);
+    let second = world.partition.take_batch(world.clocks()).unwrap();
+    assert_eq!(second.first, first.last.next());
+    world.partition.append_done(world.clocks());
+    assert_eq!(world.told().len(), 2);
+}
+
+#[test]
+fn a_waiter_gets_the_slot_that_is_returned() {
+    let mut world = World::with_pool(1);
+    let (claim, _) = world.borrow(1, 0);
+    let (_, ticket) = world.borrow(2, 60 * S);
+    assert!(ticket.is_some());
+    assert_eq!(world.store().len(), 1, "the second is parked");
+    world.ask(1, Command::Return { resource: POOL, claim });
+    let told = world.store();
+    assert_eq!(told.len(), 2);
+    assert_eq!((told[0].0, lease(&told[0].1).1), (2, 0));
+    assert_eq!(told[1], (1, Ok(Reply::Returned(true))));
+}
+
+#[test]
+fn a_wait_runs_out_in_service_time() {
+    let mut world = World::with_pool(0);
+    world.borrow(1, 2 * S);
+    world.store();
+    world.pass(2 * S - 1);
+    assert_eq!(world.store(), []);
+    world.pass(1);
+    assert_eq!(world.store(), [(1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0 })))]);
+}
+
+#[test]
+fn who_leaves_while_parked_is_passed_over() {
+    let mut world = World::with_pool(1);
+    let (claim, _) = world.borrow(1, 0);
+    let (_, ticket) = world.borrow(2, 60 * S);
+    world.borrow(3, 60 * S);
+    world.partition.leave(world.clocks(), ticket.unwrap());
+    world.ask(1, Command::Return { resource: POOL, claim });
+    let told = world.store();
+    assert!(told.iter().all(|(who, _)| *who != 2));
+    assert_eq!(lease(&told.iter().find(|(who, _)| *who == 3).unwrap().1).1, 0);
+    world.partition.leave(world.clocks(), ticket.unwrap());
+    assert!(!world.partition.has_batch(), "leaving twice is nothing");
+}
+
+#[test]
+fn an_answer_nobody_took_is_handed_back() {
+    let mut world = World::with_pool(1);
+    let (claim, _) = world.borrow(1, 0);
+    world.borrow(2, 60 * S);
+    let mut told = Vec::new();
+    world.store();
+    world.partition.hand_back(world.clocks(), claim);
+    while let Some(_batch) = world.partition.take_batch(world.clocks()) {
+        world.partition.append_done(world.clocks());
+    }
+    world.partition.poll_told(&mut told);
+    assert_eq!((told[0].to, told[0].untold), (2, Some(lease(&told[0].answer).0)), "the next in line has it");
+    world.effects();
+}
+
+#[test]
+fn a_late_store_means_502_and_what_lands_later_is_given_back() {
+    let mut world = World::with_pool(1);
+    world.borrow(1, 0);
+    world.borrow(2, 300 * S);
+    let late = world.partition.take_batch(world.clocks()).unwrap();
+    world.pass(9 * S);
+    assert_eq!(world.told(), []);
+    world.pass(S + TICK_US);
+    assert_eq!(world.told(), [(2, Err(Denial::StoreLate)), (1, Err(Denial::StoreLate))]);
+    assert_eq!(late.last, Position(4), "configured, claimed, granted, claimed");
+    world.partition.append_done(world.clocks());
+    assert_eq!(world.store(), [], "nobody is told anything else");
+    world.ask(3, Command::ViewResource { resource: POOL });
+    let told = world.store();
+    let Ok(Reply::Resource(pool)) = &told[0].1 else { panic!("{told:?}") };
+    assert_eq!((pool.in_use, pool.waiting), (0, 0));
+}
+
+#[test]
+fn a_hanging_append_stops_the_clock() {
+    let mut world = World::with_pool(1);
+    world.borrow(1, 0);
+    world.store();
+    let before = world.partition.service_time();
+    world.ask(2, Command::Configure { resource: POOL, capacity: 2 });
+    world.partition.take_batch(world.clocks()).unwrap();
+    world.pass(8 * S);
+    assert_eq!(world.partition.service_time().since(before), STRETCH_MAX_US);
+    world.partition.append_done(world.clocks());
+    world.pass(S);
+    assert_eq!(world.partition.service_time().since(before), STRETCH_MAX_US + S);
+}
+
+#[test]
+fn past_the_bound_callers_are_turned_away_at_once() {
+    let mut world = World::with_pool(0);
+    for caller in 0..10 {
+        world.borrow(caller, 60 * S);
+    }
+    world.borrow(10, 60 * S);
+    assert_eq!(world.told(), [(10, Err(Denial::Overloaded))]);
+}
+
+#[test]
+fn a_full_store_takes_returns_but_no_borrows() {
+    let mut world = World::with_pool(2);
+    let (claim, _) = world.borrow(1, 0);
+    world.store();
+    world.partition.set_store_full(true);
+    world.borrow(2, 0);
+    assert_eq!(world.told(), [(2, Err(Denial::StoreFull))]);
+    world.ask(1, Command::Return { resource: POOL, claim });
+    assert_eq!(world.store(), [(1, Ok(Reply::Returned(true)))]);
+}
+
+#[test]
+fn shutting_down_answers_the_parked_and_keeps_what_was_said() {
+    let mut world = World::with_pool(1);
+    world.borrow(1, 0);
+    world.borrow(2, 60 * S);
+    world.partition.shut_down(world.clocks());
+    assert_eq!(world.told(), [(2, Err(Denial::ShuttingDown))], "needs no store");
+    assert_eq!(world.store().len(), 1, "the first is answered when it is durable");
+    world.borrow(3, 0);
+    assert_eq!(world.told(), [(3, Err(Denial::ShuttingDown))]);
+    assert!(world.partition.is_at_rest());
+    assert_eq!(world.partition.totals().waiting, 0);
+}
+
+#[test]
+fn time_is_marked_every_second_while_a_deadline_is_near() {
+    let mut world = World::with_pool(1);
+    world.borrow(1, 0);
+    for _ in 0..100 {
+        world.pass(S / 10);
+        world.store();
+    }
+    assert!((9..=10).contains(&world.marks), "{} marks in ten seconds", world.marks);
+}
+
+#[test]
+fn time_is_marked_seldom_while_deadlines_are_far_and_never_without_leases() {
+    let mut world = World::with_pool(1);
+    world.pass(3600 * S);
+    assert!(!world.partition.has_batch());
+    let command = world.acquire(POOL, 24 * 3600 * S, Patience::For { wait_us: 0 });
+    world.ask(1, command);
+    for _ in 0..120 {
+        world.pass(S);
+        world.store();
+    }
+    assert!((3..=4).contains(&world.marks), "{} marks in two minutes", world.marks);
+}
+
+#[test]
+fn nothing_wakes_an_idle_partition() {
+    let mut world = World::with_pool(1);
+    assert_eq!(world.partition.next_wake(), None);
+    world.borrow(1, 0);
+    world.store();
+    assert_eq!(world.partition.next_wake(), Some(TICK_US));
+}
+
+#[test]
+fn a_claim_listened_for_is_answered_when_its_turn_comes_or_time_is_up() {
+    let key = || ResourceKey::Claim(Arc::from("r"));
+    let mut world = World::new();
+    let first = world.acquire(key(), 5 * S, Patience::Standing);
+    world.ask(1, first);
+    let second = world.acquire(key(), 5 * S, Patience::Standing);
+    world.ask_listening(2, second, 60 * S);
+    let third = world.acquire(key(), 5 * S, Patience::Standing);
+    world.ask_listening(3, third, 2 * S);
+    world.store();
+    world.pass(2 * S);
+    let status = |answer: &Result<Reply, Denial>| match answer {
+        Ok(Reply::Claim(view)) => view.status,
+        other => panic!("not a claim: {other:?}"),
+    };
+    let told = world.store();
+    assert_eq!((told[0].0, status(&told[0].1)), (3, ClaimStatus::Waiting));
+    world.pass(3 * S);
+    let told = world.store();
+    assert_eq!((told[0].0, status(&told[0].1)), (2, ClaimStatus::Active));
+}
+
+#[test]
+fn an_activation_listened_for_happens_or_is_refused_at_the_end() {
+    let key = || ResourceKey::Claim(Arc::from("r"));
+    let mut world = World::new();
+    for caller in 1..=3 {
+        let command = world.acquire(key(), 5 * S, Patience::Standing);
+        world.ask(caller, command);
+    }
+    world.store();
+    let activate = Update { status: Some(Wish::Active), ..Update::default() };
+    let third = ClaimId(world.next_id);
+    let second = ClaimId(world.next_id - 1);
+    world.ask_listening(2, Command::Update { claim: second, update: activate }, 60 * S);
+    world.ask_listening(3, Command::Update { claim: third, update: activate }, S);
+    world.pass(5 * S);
+    let told = world.store();
+    assert_eq!(told[0], (3, Err(Denial::Refused(Refusal::Contended))));
+    assert!(matches!(&told[1], (2, Ok(Reply::Claim(view))) if view.status == ClaimStatus::Active));
+}
+
+#[test]
+fn a_listener_that_leaves_takes_the_claim_it_made_with_it_and_no_other() {
+    let key = || ResourceKey::Claim(Arc::from("r"));
+    let mut world = World::new();
+    for caller in 1..=2 {
+        let command = world.acquire(key(), 5 * S, Patience::Standing);
+        world.ask(caller, command);
+    }
+    let second = ClaimId(world.next_id);
+    let command = world.acquire(key(), 5 * S, Patience::Standing);
+    let made = world.ask_listening(3, command, 60 * S).unwrap();
+    let watched = world.ask_listening(4, Command::ViewClaim { claim: second }, 60 * S).unwrap();
+    world.store();
+    world.partition.leave(world.clocks(), made);
+    world.partition.leave(world.clocks(), watched);
+    assert_eq!(world.partition.totals().waiting, 1, "only the claim nobody was told of is gone");
+    assert!(world.partition.engine().is_waiting(second));
+}
