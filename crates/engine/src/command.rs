@@ -45,6 +45,8 @@ pub enum Command {
     Withdraw {
         claim: ClaimId,
     },
+    /// Nothing but a time mark: shows that changes still become durable.
+    Mark,
     /// The claim was granted but its caller could not be told.
     HandBack {
         claim: ClaimId,

@@ -92,6 +92,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
 
+    #[expect(clippy::doc_markdown, reason = "this is the help text")]
     /// off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,

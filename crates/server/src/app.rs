@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use crate::dialect::{Call, claims, lock, pools};
+use crate::dialect::{Call, claims, ensure_position, lock, pools};
 use crate::driver::Handle;
 use crate::http::router::{Endpoint, Router};
 use crate::http::{Body, Handler, Peer, Problem, RequestId, request, response};
@@ -124,7 +124,8 @@ impl Handler for App {
         let id = RequestId::of(&parts.headers);
         let mut dialect = Dialect::Other;
         let outcome = self.serve(parts, body, &id, &mut dialect).await;
-        let response = request::respond(&id, outcome);
+        let mut response = request::respond(&id, outcome);
+        ensure_position(&mut response, &self.driver);
         self.observer.metrics.request(dialect, response.status().as_u16());
         tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
         response

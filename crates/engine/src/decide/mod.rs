@@ -33,6 +33,10 @@ impl Engine {
             Command::Return { resource, claim } => Ok(self.give_back(now, &resource, claim, out)),
             Command::Unlock { resource, client } => self.unlock(now, &resource, &client, out),
             Command::Update { claim, update } => self.update(now, claim, update, out),
+            Command::Mark => {
+                self.commit(now, Change::Marked, out);
+                Ok(Reply::Done)
+            }
             Command::Withdraw { claim } => Ok(self.withdraw(now, claim, out)),
             Command::HandBack { claim } => Ok(self.hand_back(now, claim, out)),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),

@@ -125,7 +125,7 @@ fn is_service_link(suffix: &str, text: &OsStr) -> bool {
 /// Reads a file's text. Unknown keys are refused by name.
 pub(crate) fn file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
     let shown = path.display();
-    let line_at = |offset: usize| text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+    let line_at = |offset: usize| 1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count();
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(span.start));
         ConfigError::new(format!("{shown} line {line} is not TOML: {}", error.message().replace('\n', ", ")))

@@ -28,9 +28,9 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
 /// Refusals that come from a limit of the service, not from what the caller asked.
 pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
     let reason = match refusal {
-        Refusal::TooManyWaiting { limit } => format!("{limit} calls are waiting in queues already, that is the limit"),
-        Refusal::TooManyClaims { limit } => format!("{limit} claims are live already, that is the limit"),
-        Refusal::TooManyResources { limit } => format!("{limit} resources are known already, that is the limit"),
+        Refusal::TooManyWaiting { limit } => format!("the limit of {limit} callers waiting in queues is reached"),
+        Refusal::TooManyClaims { limit } => format!("the limit of {limit} live claims is reached"),
+        Refusal::TooManyResources { limit } => format!("the limit of {limit} resources is reached"),
         _ => return None,
     };
     Some(Problem::unavailable(reason, RETRY_SOON_S))

@@ -61,8 +61,14 @@ fn preferred_wait(prefer: &str) -> Option<&str> {
         .find_map(|(name, value)| name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"')))
 }
 
-/// A plain number of seconds, in microseconds; `None` for anything that is not a finite number from 0.
+/// A duration: a plain number of seconds, in microseconds, cut to what the engine takes; `None` for anything that is
+/// not a finite number from 0.
 pub(crate) fn seconds_us(text: &str) -> Option<u64> {
+    plain_seconds_us(text).map(|duration_us| duration_us.min(leasehold_engine::limits::DURATION_MAX_US))
+}
+
+/// The same uncut, for points in time: those are counted from 1970.
+pub(crate) fn plain_seconds_us(text: &str) -> Option<u64> {
     let is_plain =
         !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
     let seconds: f64 = text.parse().ok().filter(|_| is_plain)?;
@@ -72,7 +78,7 @@ pub(crate) fn seconds_us(text: &str) -> Option<u64> {
     // Saturates: what is longer than 580 000 years is cut to that.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be positive; saturates")]
     let microseconds = (seconds * 1e6).round() as u64;
-    Some(microseconds.min(leasehold_engine::limits::DURATION_MAX_US))
+    Some(microseconds)
 }
 
 #[cfg(test)]

@@ -61,16 +61,28 @@ async fn ask<'a>(
 }
 
 impl Reply<'_> {
-    /// Says where in the order of things this answer belongs.
     pub(crate) fn positioned(&self, mut response: Response<Body>) -> Response<Body> {
-        let mut text = itoa::Buffer::new();
-        let mut value = Vec::with_capacity(24);
-        value.extend_from_slice(text.format(self.epoch.0).as_bytes());
-        value.push(b'.');
-        value.extend_from_slice(text.format(self.position.0).as_bytes());
-        let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("digits and a dot");
-        response.headers_mut().insert(POSITION, value);
+        set_position(&mut response, self.epoch, self.position);
         response
+    }
+}
+
+/// Says where in the order of things an answer belongs.
+fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position) {
+    let mut text = itoa::Buffer::new();
+    let mut value = Vec::with_capacity(24);
+    value.extend_from_slice(text.format(epoch.0).as_bytes());
+    value.push(b'.');
+    value.extend_from_slice(text.format(position.0).as_bytes());
+    let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("digits and a dot");
+    response.headers_mut().insert(POSITION, value);
+}
+
+/// An answer that came from no engine, such as a mistake in the call, still says what it could have seen.
+pub(crate) fn ensure_position(response: &mut Response<Body>, driver: &Handle) {
+    if !response.headers().contains_key(POSITION) {
+        let (epoch, position) = driver.durable();
+        set_position(response, epoch, position);
     }
 }
 

@@ -2,13 +2,14 @@
 //! batch fills meanwhile. Between appends it works on the checkpoint under way, a slice at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use leasehold_engine::Effect;
-use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
+use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError, Told};
 
-use super::Shared;
 use super::checkpoint::Checkpointing;
+use super::{Caller, Shared};
 
 /// How often the room left in the store is looked at.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
@@ -106,6 +107,7 @@ impl Committer {
         let started = Instant::now();
         self.store.append(batch)?;
         let took = started.elapsed();
+        self.shared.durable.store(batch.last.0, Ordering::Relaxed);
         let mut told = Vec::new();
         {
             let mut inner = self.shared.lock();
@@ -113,10 +115,21 @@ impl Committer {
             inner.partition.poll_told(&mut told);
             inner.partition.poll_effects(&mut self.effects);
         }
-        self.shared.deliver(told);
+        self.answer(told);
         self.shared.observer.appended(batch, took);
         self.shared.observer.happened(self.effects.drain(..));
         Ok(())
+    }
+
+    /// Waking callers one by one from this thread costs a switch each; from a thread of the runtime they just queue up
+    /// behind one another.
+    fn answer(&self, told: Vec<Told<Caller>>) {
+        if told.len() > 1 {
+            let shared = Arc::clone(&self.shared);
+            self.shared.runtime.spawn(async move { shared.deliver(told) });
+        } else {
+            self.shared.deliver(told);
+        }
     }
 
     fn look_at_room(&mut self) {

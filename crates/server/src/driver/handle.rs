@@ -1,9 +1,10 @@
 //! Asking the partition from async code. A caller that goes away while it waits is an ordered command like any other.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use leasehold_engine::{ClaimId, Command, Reply, Totals};
-use leasehold_journal::{Callers, Denial, Epoch, Position, Request, TICK_US, Ticket};
+use leasehold_journal::{Callers, Denial, Epoch, Position, Request, Ticket};
 use tokio::sync::oneshot;
 
 use super::Shared;
@@ -50,29 +51,39 @@ impl Handle {
         })
     }
 
-    /// Whether a write would be confirmed: asks for a durable no-op's worth of nothing and waits for the gate.
+    /// Whether changes become durable: makes one, of the smallest kind, and waits for it.
     pub async fn is_ready(&self) -> bool {
-        let command = Command::ListResources { after: None, limit: 0 };
-        self.call(command).await.answer.is_ok()
+        self.call(Command::Mark).await.answer.is_ok()
+    }
+
+    /// Everything up to here is durable: the place of an answer that depends on nothing.
+    pub fn durable(&self) -> (Epoch, Position) {
+        (self.shared.epoch, Position(self.shared.durable.load(Ordering::Relaxed)))
     }
 
     /// With a manual clock: lets this much time pass while the service runs, doing all that becomes due on the way.
     pub fn advance(&self, duration_us: u64) {
         let mut left_us = duration_us;
         loop {
-            let told = {
+            let (told, step_us) = {
                 let mut inner = self.shared.lock();
-                inner.partition.tick(self.shared.clock.read());
-                self.shared.after_change(&mut inner)
+                let clocks = self.shared.clock.read();
+                inner.partition.tick(clocks);
+                let wake_us = inner.partition.next_wake().unwrap_or(u64::MAX);
+                (self.shared.after_change(&mut inner), wake_us.saturating_sub(clocks.mono_us).min(left_us))
             };
             self.shared.deliver(told);
             if left_us == 0 {
                 return;
             }
-            let step_us = left_us.min(TICK_US);
             self.shared.clock.advance(step_us);
             left_us -= step_us;
         }
+    }
+
+    /// Whether nothing is being written or about to be, and every answer that could leave has left.
+    pub fn is_at_rest(&self) -> bool {
+        self.shared.lock().partition.is_at_rest()
     }
 
     pub fn totals(&self) -> Totals {

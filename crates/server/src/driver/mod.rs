@@ -18,11 +18,12 @@ mod commit;
 mod handle;
 mod pulse;
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use leasehold_engine::ClaimId;
-use leasehold_journal::{Partition, PartitionLimits, Recovery, StoreError, Told};
+use leasehold_journal::{Epoch, Partition, PartitionLimits, Recovery, StoreError, Told};
 use tokio::sync::{oneshot, watch};
 
 pub use clock::Clock;
@@ -47,6 +48,10 @@ struct Shared {
     pulse: Condvar,
     clock: Clock,
     observer: Arc<Observer>,
+    runtime: tokio::runtime::Handle,
+    epoch: Epoch,
+    /// The last durable position, for whoever does not need the lock to know.
+    durable: AtomicU64,
 }
 
 /// How a caller is answered.
@@ -62,7 +67,7 @@ struct Inner {
 }
 
 impl Driver {
-    /// Goes on from what was recovered and starts serving.
+    /// Goes on from what was recovered and starts serving callers on the runtime it is called from.
     pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
         let Recovery { engine, store, epoch, head, at, partition: number, .. } = recovery;
         let partition = Partition::new(engine, number, epoch, head, at, limits, clock.read());
@@ -72,6 +77,9 @@ impl Driver {
             pulse: Condvar::new(),
             clock,
             observer,
+            runtime: tokio::runtime::Handle::current(),
+            epoch,
+            durable: AtomicU64::new(head.0),
         });
         let (fail, failed) = watch::channel(None);
         let committer = commit::Committer::new(Arc::clone(&shared), store);

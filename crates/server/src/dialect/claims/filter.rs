@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use leasehold_engine::{ClaimFilter, Ending, StatusFilter, Wall};
 
 use crate::dialect::NAME_MAX;
-use crate::dialect::header::seconds_us;
+use crate::dialect::header::{plain_seconds_us, seconds_us};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
@@ -109,7 +109,7 @@ fn duration(name: &str, text: &str) -> Result<u64, Problem> {
 /// RFC 3339, or seconds since 1970.
 fn time(name: &str, text: &str) -> Result<u64, Problem> {
     let parsed = text.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_microsecond()).ok());
-    parsed.or_else(|| seconds_us(text)).ok_or_else(|| {
+    parsed.or_else(|| plain_seconds_us(text)).ok_or_else(|| {
         let reason = format!("{name} must be an RFC 3339 time or seconds since 1970, got {}", shown(text));
         Problem::bad_request(reason)
     })

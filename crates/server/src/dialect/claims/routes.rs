@@ -60,7 +60,7 @@ pub(crate) enum Asked {
     },
     Claims(Box<ClaimList>),
     Resources(ResourcePage),
-    /// The body is wrong, which matters only if the claim exists.
+    /// The query or the body is wrong, which matters only if the claim exists.
     Mistaken {
         claim: ClaimId,
         problem: Problem,
@@ -82,15 +82,15 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
         Action::List => return ClaimList::parse(&query, base_url).map(|list| Asked::Claims(Box::new(list))),
         Action::ListResources => return ResourcePage::parse(&query, base_url).map(Asked::Resources),
         Action::Create => {
-            query.refuse_unknown(&["wait"])?;
-            let listen_us = listen_us(&call.parts.headers, &query, call.settings.max_wait_us)?;
+            let listen_us = parse_listening(call, &query)?;
             Request { command: Command::Acquire(Box::new(create(call)?)), listen_us }
         }
         Action::Show => {
             let claim = claim_in_path(call)?;
-            query.refuse_unknown(&["wait"])?;
-            let listen_us = listen_us(&call.parts.headers, &query, call.settings.max_wait_us)?;
-            Request { command: Command::ViewClaim { claim }, listen_us }
+            match parse_listening(call, &query) {
+                Ok(listen_us) => Request { command: Command::ViewClaim { claim }, listen_us },
+                Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
+            }
         }
         Action::Update => {
             let claim = claim_in_path(call)?;
@@ -142,34 +142,40 @@ fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&
 }
 
 fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, u64), Problem> {
-    query.refuse_unknown(&["wait"])?;
-    let listen_us = listen_us(&call.parts.headers, query, call.settings.max_wait_us)?;
+    let listen_us = parse_listening(call, query)?;
     let body = Object::parse(call.body)?;
     body.refuse_unknown(&["ttl", "timeout", "status"])?;
     if body.is_empty() {
         return Err(Problem::bad_request("nothing to change, give any of ttl, timeout, status"));
     }
-    let status = body.string("status", 0..=usize::MAX)?;
     let update = Update {
         ttl_us: body.seconds("ttl", DURATION)?,
         timeout_us: body.seconds("timeout", DURATION)?,
-        status: status.as_deref().map(wish).transpose()?,
+        status: wish(&body)?,
     };
     Ok((update, listen_us))
 }
 
-fn wish(status: &str) -> Result<Wish, Problem> {
-    Ok(match status {
-        "active" => Wish::Active,
-        "released" => Wish::Released,
-        "revoked" => Wish::Revoked,
-        "aborted" => Wish::Aborted,
-        "withdrawn" => Wish::Withdrawn,
-        other => {
-            return Err(Problem::bad_request(format!(
-                "status must be one of active, released, revoked, aborted, withdrawn, got {}",
-                shown(other)
-            )));
+/// `wait`, the only thing the query of such a call may hold.
+fn parse_listening(call: &Call<'_>, query: &Query<'_>) -> Result<u64, Problem> {
+    query.refuse_unknown(&["wait"])?;
+    listen_us(&call.parts.headers, query, call.settings.max_wait_us)
+}
+
+fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {
+    const ALLOWED: &str = "one of active, released, revoked, aborted, withdrawn";
+    let Ok(status) = body.string("status", 0..=usize::MAX) else {
+        return Err(Problem::bad_request(format!("status must be a string, {ALLOWED}")));
+    };
+    Ok(match status.as_deref() {
+        None => None,
+        Some("active") => Some(Wish::Active),
+        Some("released") => Some(Wish::Released),
+        Some("revoked") => Some(Wish::Revoked),
+        Some("aborted") => Some(Wish::Aborted),
+        Some("withdrawn") => Some(Wish::Withdrawn),
+        Some(other) => {
+            return Err(Problem::bad_request(format!("status must be {ALLOWED}, got {}", shown(other))));
         }
     })
 }

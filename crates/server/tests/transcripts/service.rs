@@ -1,0 +1,181 @@
+//! The service a transcript talks to: the real driver, dialects and sockets over a store in memory, with a clock that
+//! only moves when the transcript says so.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use leasehold_engine::{Limits, Wall};
+use leasehold_journal::{PartitionLimits, TICK_US, recover};
+use leasehold_server::duration::parse_setting;
+use leasehold_server::http::{bind, serve};
+use leasehold_server::{App, Clock, Driver, Handle, Observer, Settings};
+use tokio::sync::oneshot;
+
+use crate::client::PATIENCE;
+use crate::store::ValvedOpener;
+
+/// 2024-01-15T10:30:00Z, unless the transcript sets the clock.
+const WALL_START: Wall = Wall(1_705_314_600_000_000);
+
+pub(crate) struct Service {
+    runtime: tokio::runtime::Handle,
+    settings: Settings,
+    opener: ValvedOpener,
+    wall: Wall,
+    running: Option<Running>,
+}
+
+struct Running {
+    driver: Driver,
+    handle: Handle,
+    addr: SocketAddr,
+    /// Dropped to stop accepting.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Service {
+    pub(crate) fn start(runtime: &tokio::runtime::Handle, settings: &[(String, String)]) -> Self {
+        let mut service = Service {
+            runtime: runtime.clone(),
+            settings: Settings::default(),
+            opener: ValvedOpener::new(),
+            wall: WALL_START,
+            running: None,
+        };
+        for (name, value) in settings {
+            service.set(name, value);
+        }
+        service.run();
+        service
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        let settings = &mut self.settings;
+        let us = || parse_setting(value).unwrap_or_else(|error| panic!("{name} {value} {error}"));
+        let count = || value.parse().unwrap_or_else(|_| panic!("{name} {value} is no count"));
+        match name {
+            "clock" => {
+                let time: Timestamp = value.parse().expect("the clock is set to an RFC 3339 time");
+                self.wall = Wall(u64::try_from(time.as_microsecond()).expect("it is after 1970"));
+            }
+            "grace" => settings.grace_us = us(),
+            "default-ttl" => settings.default_ttl_us = us(),
+            "max-ttl" => settings.max_ttl_us = us(),
+            "max-wait" => settings.max_wait_us = us(),
+            "max-count" => settings.max_count = u64::try_from(count()).expect("a count fits"),
+            "retain-finished" => settings.retain_finished_us = us(),
+            "retain-max" => settings.retain_max = count(),
+            "max-waiters" => settings.max_waiters = count(),
+            "public-url" => settings.public_url = Some(value.to_owned()),
+            _ => panic!("no setting is called {name}"),
+        }
+    }
+
+    fn run(&mut self) {
+        let settings = &self.settings;
+        let limits = Limits {
+            grace_us: settings.grace_us,
+            retain_us: settings.retain_finished_us,
+            retained_max: settings.retain_max,
+            waiting_max: settings.max_waiters,
+            ..Limits::default()
+        };
+        let recovery = recover(&self.opener, 0, limits).expect("what was appended can be read");
+        let partition_limits = PartitionLimits { callers_max: 10_000, store_timeout_us: settings.store_timeout_us };
+        let observer = Arc::new(Observer::new());
+        let _entered = self.runtime.enter();
+        let driver = Driver::start(recovery, partition_limits, Arc::clone(&observer), Clock::manual(self.wall));
+        let handle = driver.handle();
+        let app = Arc::new(App::new(settings.clone(), driver.handle(), observer));
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+        let addr = listener.local_addr().expect("a listener has an address");
+        let (stop, stopped) = oneshot::channel();
+        self.runtime.spawn(serve(listener, app, settings.http.clone(), async move {
+            let _: Result<(), _> = stopped.await;
+        }));
+        self.running = Some(Running { driver, handle, addr, _stop: stop });
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.running().addr
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("it runs until it is dropped")
+    }
+
+    /// Callers that wait for something to happen, or for the store.
+    pub(crate) fn waiting(&self) -> usize {
+        let callers = self.running().handle.callers();
+        if self.opener.is_closed() { callers.parked + callers.held } else { callers.parked }
+    }
+
+    /// Waits until so many callers wait; `false` if that does not come to pass.
+    pub(crate) fn comes_to(&self, waiting: usize) -> bool {
+        soon(|| self.waiting() == waiting)
+    }
+
+    /// Lets time pass the way it does for a service that is never late: before every tick it comes to rest, so that
+    /// none of that time is taken for one in which the store was away. If it is, all of the time is.
+    pub(crate) fn pass(&mut self, us: u64) {
+        let handle = &self.running().handle;
+        let mut left_us = us;
+        while left_us > 0 {
+            assert!(soon(|| handle.is_at_rest() || self.opener.is_blocking()), "it does not come to rest");
+            // While nobody holds anything, nothing depends on every tick.
+            let step_us = if handle.totals().claims > 0 { left_us.min(TICK_US) } else { left_us };
+            handle.advance(step_us);
+            left_us -= step_us;
+        }
+        self.wall = self.wall.plus(us);
+    }
+
+    pub(crate) fn stall_store(&self) {
+        assert!(soon(|| self.running().handle.is_at_rest()), "it does not come to rest");
+        self.opener.close();
+    }
+
+    pub(crate) fn unstall_store(&self) {
+        self.opener.open_up();
+    }
+
+    /// As on SIGTERM: who waits is told, who comes is turned away.
+    pub(crate) fn shut_down(&self) {
+        self.running().driver.close();
+    }
+
+    /// Stops, and some time later starts again with what the store has.
+    pub(crate) fn be_down(&mut self, us: u64) {
+        self.stop();
+        self.wall = self.wall.plus(us);
+        self.run();
+    }
+
+    fn stop(&mut self) {
+        self.opener.open_up();
+        if let Some(Running { driver, .. }) = self.running.take() {
+            driver.close();
+            driver.shut_down().expect("a store in memory does not fail");
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Looks again and again until it is so, for as long as patience lasts.
+fn soon(is_so: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while !is_so() {
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
