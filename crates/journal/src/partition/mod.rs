@@ -111,6 +111,8 @@ pub struct Partition<R> {
     clock: ServiceClock,
     epoch: Epoch,
     limits: PartitionLimits,
+    /// Whether changes are written down at all. If not, what happened counts as durable at once.
+    is_journaled: bool,
     /// The batch being filled.
     batch: BatchWriter,
     /// The last change made, durable or not.
@@ -153,6 +155,7 @@ impl<R> Partition<R> {
             clock: ServiceClock::new(at, clocks.mono_us),
             epoch,
             limits,
+            is_journaled: true,
             batch: BatchWriter::new(number, epoch, Position(head.0 + 1)),
             head,
             in_flight: None,
@@ -239,8 +242,12 @@ impl<R> Partition<R> {
         let in_flight = self.in_flight.take().expect("an append was under way");
         self.now(clocks);
         self.clock.append_ended();
-        self.told.extend(self.answers.release(in_flight.last));
-        self.told_effects.extend(self.effects.release(in_flight.last));
+        self.release(in_flight.last);
+    }
+
+    fn release(&mut self, durable: Position) {
+        self.told.extend(self.answers.release(durable));
+        self.told_effects.extend(self.effects.release(durable));
     }
 
     /// Answers that may leave now.
@@ -273,6 +280,16 @@ impl<R> Partition<R> {
         if self.anybody_holds() {
             self.mark(now);
         }
+    }
+
+    /// For a store that keeps nothing: from now on no batches come out, and nothing waits for them.
+    pub fn stop_journaling(&mut self) {
+        assert!(self.in_flight.is_none(), "before the first append");
+        self.is_journaled = false;
+        if !self.batch.is_empty() {
+            self.batch.seal();
+        }
+        self.release(self.head);
     }
 
     pub fn set_store_full(&mut self, is_full: bool) {

@@ -80,9 +80,14 @@ impl<R> Partition<R> {
     }
 
     fn push(&mut self, now: Moment, change: &Change) {
-        self.batch.push(now, change);
-        self.head.0 += 1;
+        self.head = self.head.next();
         self.marked_at = now.at;
+        if self.is_journaled {
+            let position = self.batch.push(now, change);
+            assert_eq!(position, self.head, "the batch and the gate count alike");
+        } else {
+            self.release(self.head);
+        }
     }
 
     pub(super) fn mark(&mut self, now: Moment) {

@@ -184,6 +184,10 @@ impl Store for MemoryStore {
         Room::Enough
     }
 
+    fn is_forgetful(&self) -> bool {
+        !self.opener.keeps
+    }
+
     fn sizes(&self) -> Sizes {
         let streams = lock(&self.opener.streams);
         let stream = &streams[&self.partition];

@@ -51,6 +51,11 @@ pub trait Store: Send {
     fn room(&self) -> Room;
 
     fn sizes(&self) -> Sizes;
+
+    /// Whether this store keeps nothing, so that there is no point in appending to it.
+    fn is_forgetful(&self) -> bool {
+        false
+    }
 }
 
 /// Takes hold of streams.

@@ -1,18 +1,22 @@
 //! The committer: takes what has gathered, makes it durable, and lets go of the answers that waited for it. The next
 //! batch fills meanwhile. Between appends it works on the checkpoint under way, a slice at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use leasehold_engine::Effect;
-use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError, Told};
+use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
 
 use super::checkpoint::Checkpointing;
-use super::{Caller, Shared};
+use super::{Committing, Inner, Leaving, Shared};
 
 /// How often the room left in the store is looked at.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
+
+/// Below this many callers every answer is worth a write of its own.
+const GATHER_FROM: usize = 8;
+/// The longest a change waits for others to join it. A fraction of a millisecond: less than the write it saves.
+const GATHER_MAX: Duration = Duration::from_micros(500);
 
 pub(super) struct Committer {
     shared: Arc<Shared>,
@@ -20,7 +24,8 @@ pub(super) struct Committer {
     checkpointing: Checkpointing,
     /// The store has housekeeping to do.
     has_upkeep: bool,
-    effects: Vec<Effect>,
+    /// Callers answered by the last append.
+    answered: usize,
     room_seen_at: Instant,
     is_low: bool,
 }
@@ -45,7 +50,7 @@ impl Committer {
             checkpointing,
             // An earlier process may have left a past that was replaced but not deleted.
             has_upkeep: true,
-            effects: Vec::new(),
+            answered: 0,
             room_seen_at: Instant::now(),
             is_low: false,
         }
@@ -75,7 +80,7 @@ impl Committer {
 
     fn next_work(&mut self) -> Work {
         let shared = Arc::clone(&self.shared);
-        let mut inner = shared.lock();
+        let mut inner = self.gather(shared.lock(), &shared);
         loop {
             if let Some(batch) = inner.partition.take_batch(shared.clock.read()) {
                 // Only here is the batch empty, so that the checkpoint ends where this batch does.
@@ -89,11 +94,11 @@ impl Committer {
             if self.checkpointing.is_under_way() || self.has_upkeep {
                 return Work::Upkeep;
             }
-            inner.is_committer_idle = true;
+            inner.committer = Committing::Idle;
             if self.is_low {
                 // Nothing may come that wakes us, as new work is refused, so room is looked for by itself.
                 let Ok((mut inner, _)) = shared.work.wait_timeout(inner, ROOM_EVERY) else { return Work::Done };
-                inner.is_committer_idle = false;
+                inner.committer = Committing::Busy;
                 return Work::Upkeep;
             }
             match shared.work.wait(inner) {
@@ -103,33 +108,56 @@ impl Committer {
         }
     }
 
+    /// Callers that were answered together are about to ask again together. A batch that waits for most of them is one
+    /// write where there would be three, each small; nothing waits when few callers are there.
+    fn gather<'a>(&mut self, mut inner: MutexGuard<'a, Inner>, shared: &'a Shared) -> MutexGuard<'a, Inner> {
+        let callers = std::mem::take(&mut self.answered) * 3 / 4;
+        if callers < GATHER_FROM {
+            return inner;
+        }
+        let until = Instant::now() + GATHER_MAX;
+        while inner.partition.callers().held < callers && !inner.is_closing {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            inner.committer = Committing::Gathering { callers };
+            match shared.work.wait_timeout(inner, rest) {
+                Ok((woken, _)) => inner = woken,
+                Err(poisoned) => return poisoned.into_inner().0,
+            }
+        }
+        inner.committer = Committing::Busy;
+        inner
+    }
+
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let started = Instant::now();
         self.store.append(batch)?;
         let took = started.elapsed();
         self.shared.durable.store(batch.last.0, Ordering::Relaxed);
-        let mut told = Vec::new();
-        {
+        let leaving = {
             let mut inner = self.shared.lock();
             inner.partition.append_done(self.shared.clock.read());
-            inner.partition.poll_told(&mut told);
-            inner.partition.poll_effects(&mut self.effects);
-        }
-        self.answer(told);
+            inner.leaving()
+        };
+        self.answer(leaving);
         self.shared.observer.appended(batch, took);
-        self.shared.observer.happened(self.effects.drain(..));
         Ok(())
     }
 
     /// Waking callers one by one from this thread costs a switch each; from a thread of the runtime they just queue up
-    /// behind one another.
-    fn answer(&self, told: Vec<Told<Caller>>) {
-        if told.len() > 1 {
+    /// behind one another. Effects are told here, in order.
+    fn answer(&mut self, mut leaving: Leaving) {
+        self.answered = leaving.told.len();
+        let effects = std::mem::take(&mut leaving.effects);
+        if self.answered > 1 {
             let shared = Arc::clone(&self.shared);
-            self.shared.runtime.spawn(async move { shared.deliver(told) });
+            self.shared.runtime.spawn(async move { shared.deliver(leaving) });
         } else {
-            self.shared.deliver(told);
+            self.shared.deliver(leaving);
         }
+        self.shared.observer.happened(effects.into_iter());
     }
 
     fn look_at_room(&mut self) {

@@ -32,14 +32,14 @@ impl Handle {
     /// Asks and waits for the durable answer. Dropping the future withdraws what it stood for.
     pub async fn call(&self, request: impl Into<Request>) -> Answered {
         let (to, answered) = oneshot::channel();
-        let (ticket, told) = {
+        let (ticket, leaving) = {
             let mut inner = self.shared.lock();
             let clocks = self.shared.clock.read();
             let ticket = inner.partition.submit(clocks, request.into(), to);
             (ticket, self.shared.after_change(&mut inner))
         };
         let mut listening = Listening { shared: &self.shared, ticket, answered, is_over: false };
-        self.shared.deliver(told);
+        self.shared.deliver(leaving);
         let answered = (&mut listening.answered).await;
         listening.is_over = true;
         // The sender is dropped unanswered only when the store failed; the process is about to end.
@@ -65,14 +65,14 @@ impl Handle {
     pub fn advance(&self, duration_us: u64) {
         let mut left_us = duration_us;
         loop {
-            let (told, step_us) = {
+            let (leaving, step_us) = {
                 let mut inner = self.shared.lock();
                 let clocks = self.shared.clock.read();
                 inner.partition.tick(clocks);
                 let wake_us = inner.partition.next_wake().unwrap_or(u64::MAX);
                 (self.shared.after_change(&mut inner), wake_us.saturating_sub(clocks.mono_us).min(left_us))
             };
-            self.shared.deliver(told);
+            self.shared.deliver(leaving);
             if left_us == 0 {
                 return;
             }
@@ -113,17 +113,18 @@ impl Drop for Listening<'_> {
         match (self.answered.try_recv(), self.ticket) {
             (Ok(answered), _) => {
                 if let Some(claim) = answered.untold {
-                    self.shared.hand_back(&[claim]);
+                    let leaving = self.shared.hand_back(&[claim]);
+                    self.shared.deliver(leaving);
                 }
             }
             (Err(_), Some(ticket)) => {
-                let told = {
+                let leaving = {
                     let mut inner = self.shared.lock();
                     let clocks = self.shared.clock.read();
                     inner.partition.leave(clocks, ticket);
                     self.shared.after_change(&mut inner)
                 };
-                self.shared.deliver(told);
+                self.shared.deliver(leaving);
             }
             (Err(_), None) => {}
         }

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use leasehold_engine::ClaimId;
+use leasehold_engine::{ClaimId, Effect};
 use leasehold_journal::{Epoch, Partition, PartitionLimits, Recovery, StoreError, Told};
 use tokio::sync::{oneshot, watch};
 
@@ -60,19 +60,34 @@ type Caller = oneshot::Sender<Answered>;
 #[derive(Debug)]
 struct Inner {
     partition: Partition<Caller>,
-    is_committer_idle: bool,
+    committer: Committing,
     /// When the pulse will run by itself, on the monotonic clock.
     pulse_at_us: u64,
     is_closing: bool,
+}
+
+/// What the committer does, and so when to wake it.
+#[derive(Clone, Copy, Debug)]
+enum Committing {
+    Busy,
+    /// It waits for the first change.
+    Idle,
+    /// It gives the callers it just answered a moment to ask again: so many of them.
+    Gathering {
+        callers: usize,
+    },
 }
 
 impl Driver {
     /// Goes on from what was recovered and starts serving callers on the runtime it is called from.
     pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
         let Recovery { engine, store, epoch, head, at, partition: number, .. } = recovery;
-        let partition = Partition::new(engine, number, epoch, head, at, limits, clock.read());
+        let mut partition = Partition::new(engine, number, epoch, head, at, limits, clock.read());
+        if store.is_forgetful() {
+            partition.stop_journaling();
+        }
         let shared = Arc::new(Shared {
-            inner: Mutex::new(Inner { partition, is_committer_idle: false, pulse_at_us: 0, is_closing: false }),
+            inner: Mutex::new(Inner { partition, committer: Committing::Busy, pulse_at_us: 0, is_closing: false }),
             work: Condvar::new(),
             pulse: Condvar::new(),
             clock,
@@ -117,13 +132,13 @@ impl Driver {
 
     /// Turns new callers away and answers the parked ones. What was said before is still appended and answered.
     pub fn close(&self) {
-        let told = {
+        let leaving = {
             let mut inner = self.shared.lock();
             let clocks = self.shared.clock.read();
             inner.partition.shut_down(clocks);
             self.shared.after_change(&mut inner)
         };
-        self.shared.deliver(told);
+        self.shared.deliver(leaving);
     }
 
     /// Flushes and ends the threads. `close` comes first.
@@ -157,44 +172,65 @@ impl Shared {
     }
 
     /// After anything was asked of the partition: wakes whoever has to act on it, and takes out what may leave.
-    fn after_change(&self, inner: &mut Inner) -> Vec<Told<Caller>> {
-        if inner.is_committer_idle && inner.partition.has_batch() {
-            inner.is_committer_idle = false;
+    fn after_change(&self, inner: &mut Inner) -> Leaving {
+        let is_wanted = match inner.committer {
+            Committing::Busy => false,
+            Committing::Idle => inner.partition.has_batch(),
+            Committing::Gathering { callers } => inner.partition.callers().held >= callers,
+        };
+        if is_wanted {
+            inner.committer = Committing::Busy;
             self.work.notify_one();
         }
         if inner.partition.next_wake().is_some_and(|wake_us| wake_us < inner.pulse_at_us) {
             self.pulse.notify_one();
         }
-        let mut told = Vec::new();
-        inner.partition.poll_told(&mut told);
-        told
+        inner.leaving()
     }
 
-    /// Sends answers; what tells of a new claim and finds nobody is handed back.
-    fn deliver(&self, told: impl IntoIterator<Item = Told<Caller>>) {
-        let mut undelivered = Vec::new();
-        for Told { to, answer, epoch, position, untold } in told {
-            if let Err(answered) = to.send(Answered { answer, epoch, position, untold }) {
-                undelivered.extend(answered.untold);
+    /// Sends answers and tells of what happened. An answer that tells of a new claim and finds nobody is handed back,
+    /// and whoever gets it then is answered in turn.
+    fn deliver(&self, mut leaving: Leaving) {
+        loop {
+            self.observer.happened(leaving.effects.drain(..));
+            let mut untold = Vec::new();
+            for Told { to, answer, epoch, position, untold: told_of } in leaving.told.drain(..) {
+                if let Err(answered) = to.send(Answered { answer, epoch, position, untold: told_of }) {
+                    untold.extend(answered.untold);
+                }
             }
-        }
-        if !undelivered.is_empty() {
-            self.hand_back(&undelivered);
+            if untold.is_empty() {
+                return;
+            }
+            leaving = self.hand_back(&untold);
         }
     }
 
-    fn hand_back(&self, claims: &[ClaimId]) {
-        let told = {
-            let mut inner = self.lock();
-            let clocks = self.clock.read();
-            for &claim in claims {
-                inner.partition.hand_back(clocks, claim);
-            }
-            self.after_change(&mut inner)
-        };
-        // Handing back grants to the next in line, but never answers at once: the grant is not durable yet.
-        assert!(told.is_empty(), "an answer that depends on a new change is held");
+    fn hand_back(&self, claims: &[ClaimId]) -> Leaving {
+        let mut inner = self.lock();
+        let clocks = self.clock.read();
+        for &claim in claims {
+            inner.partition.hand_back(clocks, claim);
+        }
+        self.after_change(&mut inner)
     }
+}
+
+impl Inner {
+    /// What may leave now.
+    fn leaving(&mut self) -> Leaving {
+        let mut leaving = Leaving::default();
+        self.partition.poll_told(&mut leaving.told);
+        self.partition.poll_effects(&mut leaving.effects);
+        leaving
+    }
+}
+
+/// Answers and effects on their way out of the lock.
+#[derive(Debug, Default)]
+struct Leaving {
+    told: Vec<Told<Caller>>,
+    effects: Vec<Effect>,
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

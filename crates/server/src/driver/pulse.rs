@@ -11,10 +11,10 @@ pub(super) fn run(shared: &Shared) {
         inner.partition.tick(shared.clock.read());
         // Due now, and not at any moment before: whoever changes something while this thread looks must not wake it.
         inner.pulse_at_us = 0;
-        let told = shared.after_change(&mut inner);
-        if !told.is_empty() {
+        let leaving = shared.after_change(&mut inner);
+        if !leaving.told.is_empty() || !leaving.effects.is_empty() {
             drop(inner);
-            shared.deliver(told);
+            shared.deliver(leaving);
             inner = shared.lock();
             continue;
         }
