@@ -83,7 +83,10 @@ impl State {
             metadata: extra.metadata.clone(),
             history: History {
                 created: extra.created_wall,
-                waited: !claim.is_granted() || claim.granted_at != claim.created_at,
+                // Granted in the step that made it, it never waited. Service time may stand still between two steps,
+                // the wall clock hardly ever does.
+                waited: !claim.is_granted()
+                    || (claim.granted_at, extra.granted_wall) != (claim.created_at, extra.created_wall),
                 active: claim.is_granted().then_some(extra.granted_wall),
                 ended: match (claim.status, ended) {
                     (Status::Ended(how), Some(ended)) => Some((shown_ending(how), ended.wall)),
