@@ -72,6 +72,7 @@ impl Naive {
                 _ => Err(Refusal::NotTheHolder),
             },
             Command::Update { claim, update } => self.update(now, claim, update),
+            Command::Mark => Ok(Reply::Done),
             Command::Withdraw { claim } => {
                 if let Some(at) = self.find(claim).filter(|&at| self.claims[at].status == Status::Waiting) {
                     self.end(now, at, Ending::Withdrawn);

@@ -112,7 +112,7 @@ impl Naive {
             metadata: row.metadata.clone(),
             history: History {
                 created: row.created.wall,
-                waited: row.granted.is_none_or(|granted| granted.at > row.created.at),
+                waited: row.granted != Some(row.created),
                 active: row.granted.map(|granted| granted.wall),
                 ended: match row.status {
                     Status::Ended(how) => row.ended.map(|ended| (shown(how), ended.wall)),

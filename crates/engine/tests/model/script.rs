@@ -53,6 +53,7 @@ pub(crate) enum Op {
     Unlock { job: u8, client: u8 },
     Update { whose: Whose, update: Update },
     Withdraw { whose: Whose },
+    Mark,
     HandBack { whose: Whose },
     ViewResource { resource: u8 },
     ViewLease { whose: Whose, elsewhere: bool },
@@ -148,6 +149,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (0..LOCKS, client()).prop_map(|(job, client)| Op::Unlock { job, client }),
         8 => (whose(), update()).prop_map(|(whose, update)| Op::Update { whose, update }),
         3 => whose().prop_map(|whose| Op::Withdraw { whose }),
+        1 => Just(Op::Mark),
         3 => whose().prop_map(|whose| Op::HandBack { whose }),
         2 => view_of.prop_map(|resource| Op::ViewResource { resource }),
         2 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::ViewLease { whose, elsewhere }),
@@ -260,6 +262,7 @@ impl Op {
             Op::Update { whose, update } => {
                 Command::Update { claim: whose.pick(model, *drawn, Some(Kind::Claim)), update }
             }
+            Op::Mark => Command::Mark,
             Op::Withdraw { whose } => Command::Withdraw { claim: whose.pick(model, *drawn, None) },
             Op::HandBack { whose } => Command::HandBack { claim: whose.pick(model, *drawn, None) },
             Op::ViewResource { resource: nth } => Command::ViewResource { resource: resource(nth) },
