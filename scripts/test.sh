@@ -7,7 +7,7 @@ started=$(date +%s)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log"
+cargo test --workspace --locked --no-fail-fast -- --show-output 2>&1 | tee "$log"
 
 # The figures that tests print about how hard they looked.
 echo

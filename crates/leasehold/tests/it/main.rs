@@ -1,0 +1,17 @@
+//! The real binary, from outside: started in a directory of its own on a free port, spoken to over sockets, sent signals,
+//! and judged by its answers, its exit code and its log. What single answers look like is the transcripts' business.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod bad_input;
+mod cli;
+mod clock_step;
+mod crowd;
+mod cut;
+mod kills;
+mod secrets;
+mod slow;
+mod standstill;
+mod stop;
+mod support;

@@ -1,0 +1,54 @@
+//! What every test here needs: a process, a client, and patience that ends.
+
+mod client;
+mod server;
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(crate) use client::{Client, Position, Response};
+pub(crate) use server::{Launch, Server, leasehold, output_of};
+
+/// Long enough that no machine is too slow for it, short enough that a test that hangs fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Tries until `look` finds something. Panics with `what` when it takes longer than `within`.
+pub(crate) fn until<T>(what: &str, within: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not within {within:?}: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One line about how hard a test looked, also when it passes: the test harness swallows what goes through `println!`.
+pub(crate) fn report(figures: fmt::Arguments<'_>) {
+    // In one piece, as tests run side by side.
+    let _ = io::stderr().write_all(format!("{figures}\n").as_bytes());
+}
+
+/// Held by tests that keep the machine busy and by tests that measure time, so that they do not meet.
+pub(crate) fn machine_to_itself() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    // A test that failed while it held this says nothing about the next one.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A fresh pool id.
+pub(crate) fn random_uuid() -> String {
+    let hex = format!("{:032x}", rand::random::<u128>());
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// One number of `/metrics`.
+pub(crate) fn gauge(client: &mut Client, name: &str) -> u64 {
+    let metrics = client.call("GET", "/metrics", "").unwrap().expect(200);
+    let text = String::from_utf8(metrics.body).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}

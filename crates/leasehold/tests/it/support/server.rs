@@ -1,0 +1,206 @@
+//! The process under test: started, listened to, sent signals, and gone when the test is over, however that ends.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Client, PATIENCE, until};
+
+/// How to start a server.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    command: Command,
+}
+
+/// A server that listens. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) addr: SocketAddr,
+    log: Arc<Log>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// What the process has written to its standard error so far.
+#[derive(Debug, Default)]
+struct Log {
+    state: Mutex<LogState>,
+    grew: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct LogState {
+    text: String,
+    is_over: bool,
+}
+
+/// The binary with nothing of ours in its environment.
+pub(crate) fn leasehold() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("LEASEHOLD_")) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs something that is to end by itself. What it says is short, so that the pipes hold all of it.
+pub(crate) fn output_of(command: &mut Command) -> Output {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut ended = || child.try_wait().unwrap();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while ended().is_none() {
+        if std::time::Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("{command:?} did not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+impl Launch {
+    /// On a free port, with its data in `directory`.
+    pub(crate) fn on(directory: &Path) -> Launch {
+        Launch::with(&["--listen", "127.0.0.1:0", "--data"]).arg(directory)
+    }
+
+    pub(crate) fn with(args: &[&str]) -> Launch {
+        let mut command = leasehold();
+        command.arg("serve").args(args);
+        Launch { command }
+    }
+
+    /// With this as its working directory.
+    pub(crate) fn within(mut self, directory: &Path) -> Launch {
+        self.command.current_dir(directory);
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<std::ffi::OsStr>) -> Launch {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Launch {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Starts it and kills it after this long, whether it listens by then or not.
+    pub(crate) fn start_and_kill(mut self, after: Duration) {
+        let mut child = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    pub(crate) fn start(mut self) -> Server {
+        let mut child = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = Arc::new(Log::default());
+        let stderr = child.stderr.take().expect("it is piped");
+        let reader = std::thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.follow(stderr)
+        });
+        // Made before it is known to listen, so that it does not outlive a start that fails.
+        let mut server = Server { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) };
+        let line = server.wait_for_line("listening on http://");
+        let addr = line.split("http://").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        server.addr = addr.parse().unwrap_or_else(|error| panic!("{error} in {line:?}"));
+        server
+    }
+}
+
+impl Server {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.addr).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        // Not yet waited for, so the number still belongs to it.
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGKILL, and the end of it.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and returns how it did and all it wrote.
+    pub(crate) fn stop(mut self, signal: Signal) -> (ExitStatus, String) {
+        self.signal(signal);
+        let status = self.wait();
+        (status, self.whole_log())
+    }
+
+    /// Waits until it ended.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        until("the process ends", PATIENCE, || child.try_wait().unwrap())
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.state.lock().unwrap().text.clone()
+    }
+
+    /// The first line of the log with `part` in it.
+    pub(crate) fn wait_for_line(&self, part: &str) -> String {
+        let found = |state: &LogState| state.text.lines().find(|line| line.contains(part)).map(str::to_owned);
+        let state = self.log.state.lock().unwrap();
+        let waiting = |state: &mut LogState| found(state).is_none() && !state.is_over;
+        let (state, _) = self.log.grew.wait_timeout_while(state, PATIENCE, waiting).unwrap();
+        found(&state).unwrap_or_else(|| panic!("no line with {part:?}, only: {}", state.text))
+    }
+
+    /// Everything it wrote. Only once it has ended.
+    pub(crate) fn whole_log(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.log()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Gone already, or to go now; a stopped process can be killed, too.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let log = self.whole_log();
+        if std::thread::panicking() {
+            let tail: Vec<&str> = log.lines().rev().take(20).collect();
+            eprintln!("the last lines of the server's log:");
+            tail.iter().rev().for_each(|line| eprintln!("  {line}"));
+        } else {
+            assert!(!log.contains("panicked"), "{log}");
+        }
+    }
+}
+
+impl Log {
+    fn follow(&self, stderr: ChildStderr) {
+        let mut lines = BufReader::new(stderr);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            self.state.lock().unwrap().text.push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+            self.grew.notify_all();
+        }
+        self.state.lock().unwrap().is_over = true;
+        self.grew.notify_all();
+    }
+}
