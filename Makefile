@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test test-long lint fmt deny need bench-quick
+.PHONY: help run test test-long lint fmt fuzz deny need bench bench-quick bench-build
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,8 +13,13 @@ run: ## Serve on 127.0.0.1:8080 with data in ./leasehold-data
 test: need lint ## Format, lints, and every test
 	scripts/test.sh
 
-test-long: need lint ## The same layers, for longer: more cases, more kills
-	MODEL_CASES=$${MODEL_CASES:-100000} LEASEHOLD_KILLS=$${LEASEHOLD_KILLS:-500} scripts/test.sh
+test-long: need lint ## The same layers, for longer: more cases, more kills, an hour of soak
+	MODEL_CASES=$${MODEL_CASES:-100000} LEASEHOLD_KILLS=$${LEASEHOLD_KILLS:-500} \
+	LEASEHOLD_SOAK_SECONDS=$${LEASEHOLD_SOAK_SECONDS:-3600} LEASEHOLD_SCHEDULES=$${LEASEHOLD_SCHEDULES:-100} \
+	LEASEHOLD_FUZZ=$${LEASEHOLD_FUZZ:-200} scripts/test.sh
+
+fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
+	scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 
 lint: ## Formatting and clippy, nothing but clean
 	$(CARGO) fmt --all --check
@@ -29,3 +34,13 @@ deny: ## Licences, sources and advisories of dependencies (installs cargo-deny)
 
 need: ## Install what the tests need and the machine lacks
 	scripts/need.sh
+
+bench: bench-build ## Measure beside Redis, PostgreSQL and etcd, in a quarter of an hour (installs them)
+	$(CARGO) run --release --locked -q -p leasehold-bench --bin leasehold-bench -- $(BENCH_ARGS)
+
+bench-quick: bench-build ## The same in two minutes: checks every answer, asserts no timing
+	$(CARGO) run --release --locked -q -p leasehold-bench --bin leasehold-bench -- --quick --out target/bench-quick $(BENCH_ARGS)
+
+bench-build:
+	bench/need.sh
+	$(CARGO) build --release --locked -p leasehold -p leasehold-bench

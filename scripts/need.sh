@@ -5,6 +5,7 @@ set -euo pipefail
 missing=()
 command -v faketime >/dev/null || missing+=(faketime)
 command -v curl >/dev/null || missing+=(curl)
+command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 
 if [ ${#missing[@]} -eq 0 ]; then

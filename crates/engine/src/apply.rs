@@ -31,7 +31,7 @@ impl State {
             Change::Joined { claim, wait_until } => {
                 let cix = self.expect_claim(*claim);
                 let claim = self.claim_mut(cix);
-                claim.seen = true;
+                claim.seen = !planted!(JoinedNotSeen);
                 if claim.status == Status::Waiting && *wait_until > claim.deadline {
                     claim.deadline = *wait_until;
                     self.keep_due(cix);
@@ -152,7 +152,8 @@ impl State {
         }
         let claim = &self.claims[cix];
         // A key stands for a lease or a standing claim; a wait that came to nothing leaves no trace.
-        let keeps_name = how != Ending::HandedBack && (kind == Kind::Claim || claim.is_granted());
+        let is_undone = how == Ending::HandedBack && !planted!(KeySpentByHandBack);
+        let keeps_name = !is_undone && (kind == Kind::Claim || claim.is_granted());
         let is_kept = match kind {
             Kind::Claim => true,
             Kind::Pool => keeps_name && claim.key().is_some(),

@@ -46,6 +46,24 @@
 //! at most `capacity` holders of a resource, unless the capacity was lowered, and then no grants; every holder in a slot
 //! of its own; tokens strictly increase; no free slot while somebody waits; queues in order of creation.
 
+/// Whether a bug was planted here on purpose, for the simulation to find. `false` in every real build.
+#[cfg(not(feature = "planted"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::planted::is_armed($crate::planted::Bug::$bug)
+    };
+}
+
 mod apply;
 mod change;
 mod check;
@@ -55,6 +73,8 @@ mod effect;
 mod fact;
 mod ids;
 pub mod limits;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod reply;
 mod snapshot;
 mod state;
@@ -154,7 +174,8 @@ impl Engine {
     pub fn waiting_with_connection(&self) -> Vec<ClaimId> {
         let waiting = self.state.claims.iter().map(|(_, claim)| claim);
         waiting
-            .filter(|claim| claim.status == Status::Waiting && claim.deadline != Time::NEVER)
+            .filter(|claim| claim.status == Status::Waiting)
+            .filter(|claim| claim.deadline != Time::NEVER || planted!(StandingWithdrawnAtRestart))
             .map(|claim| claim.id)
             .collect()
     }

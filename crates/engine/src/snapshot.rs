@@ -31,7 +31,7 @@ impl State {
             resources_end: self.resources.end(),
             next_claim: 0,
             claims_end: self.claims.end(),
-            saved: vec![Fact::Counters(self.counters)],
+            saved: if planted!(TokenNotInCheckpoint) { Vec::new() } else { vec![Fact::Counters(self.counters)] },
         });
     }
 
@@ -76,7 +76,7 @@ impl State {
 
     pub(crate) fn save_claim(&mut self, cix: Cix) {
         let Some(number) = self.snapshot.as_ref().map(|snapshot| snapshot.number) else { return };
-        if self.claims[cix].saved_in != number {
+        if self.claims[cix].saved_in != number && !planted!(CheckpointOfTheFuture) {
             self.claims[cix].saved_in = number;
             let fact = self.fact_of_claim(cix);
             self.snapshot.as_mut().expect("it is under way").saved.push(fact);
@@ -163,7 +163,12 @@ impl State {
             slot: fact.slot,
             order: fact.order,
             token: fact.token,
-            deadline: if fact.token == Token(0) { fact.wait_until } else { fact.lease.deadline },
+            deadline: match fact.granted {
+                None if planted!(WaitNotInCheckpoint) => Time::NEVER,
+                Some(granted) if planted!(TtlResetOnRestart) => granted.at.plus(fact.ttl_us),
+                _ if fact.token == Token(0) => fact.wait_until,
+                _ => fact.lease.deadline,
+            },
             indexed_at: Time::NEVER,
             created_at: fact.created.at,
             granted_at: fact.granted.map_or(Time(0), |granted| granted.at),

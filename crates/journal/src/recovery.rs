@@ -1,6 +1,6 @@
 //! From a stream back to an engine: the checkpoint's facts, then every change after it.
 
-use leasehold_engine::{Engine, Limits, Time};
+use leasehold_engine::{Engine, Limits, Time, planted};
 
 use crate::record::{BatchReader, ChunkReader, RecordError};
 use crate::store::{Opener, Recovered, Store, StoreError};
@@ -85,7 +85,7 @@ impl Rebuild {
             if position > self.upto {
                 self.engine.apply(moment, &change);
                 self.upto = position;
-                self.at = moment.at;
+                self.at = if planted!(TimeFromCheckpoint) { self.at } else { moment.at };
                 self.replayed += 1;
             }
             position = position.next();

@@ -70,30 +70,30 @@ impl App {
         App { settings, driver, observer, router }
     }
 
-    async fn serve(
-        &self,
-        parts: Parts,
-        body: Incoming,
-        id: &RequestId,
-        dialect: &mut Dialect,
-    ) -> Result<Response<Body>, Problem> {
-        request::check_head(&parts)?;
-        let asked = {
-            let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
-            *dialect = endpoint.handler.dialect();
-            let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
-            let call = Call { settings: &self.settings, parts: &parts, params, body };
-            match endpoint.handler {
-                Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
-                Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
-                Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
-                Action::Health => Asked::Health,
-                Action::Readiness => Asked::Readiness,
-                Action::Metrics => Asked::Metrics,
-            }
-        };
-        // A caller may be parked from here on: the connection's buffers are not kept for that long.
-        drop(parts);
+    /// From bytes to a call that makes sense.
+    async fn understand(self: Arc<Self>, parts: Parts, body: Incoming) -> (Dialect, Result<Asked, Problem>) {
+        let mut dialect = Dialect::Other;
+        let asked = self.parse(&parts, body, &mut dialect).await;
+        (dialect, asked)
+    }
+
+    async fn parse(&self, parts: &Parts, body: Incoming, dialect: &mut Dialect) -> Result<Asked, Problem> {
+        request::check_head(parts)?;
+        let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
+        *dialect = endpoint.handler.dialect();
+        let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
+        let call = Call { settings: &self.settings, parts, params, body };
+        Ok(match endpoint.handler {
+            Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
+            Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
+            Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
+            Action::Health => Asked::Health,
+            Action::Readiness => Asked::Readiness,
+            Action::Metrics => Asked::Metrics,
+        })
+    }
+
+    async fn answer(&self, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
         match asked {
             Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
             Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
@@ -103,10 +103,8 @@ impl App {
                 if self.driver.is_ready().await {
                     Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
                 } else {
-                    Err(Problem::unavailable(
-                        "not ready: the store does not confirm writes, or we are shutting down",
-                        1,
-                    ))
+                    let reason = "not ready: the store does not confirm writes, or we are shutting down";
+                    Err(Problem::unavailable(reason, 1))
                 }
             }
             Asked::Metrics => {
@@ -119,15 +117,27 @@ impl App {
 }
 
 impl Handler for App {
-    async fn handle(self: Arc<Self>, request: Request<Incoming>, _peer: Peer) -> Response<Body> {
+    fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        _peer: Peer,
+    ) -> impl Future<Output = Response<Body>> + Send + 'static {
         let (parts, body) = request.into_parts();
         let id = RequestId::of(&parts.headers);
-        let mut dialect = Dialect::Other;
-        let outcome = self.serve(parts, body, &id, &mut dialect).await;
-        let mut response = request::respond(&id, outcome);
-        ensure_position(&mut response, &self.driver);
-        self.observer.metrics.request(dialect, response.status().as_u16());
-        tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
-        response
+        // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
+        // every waiter's memory.
+        let understood = Box::pin(Arc::clone(&self).understand(parts, body));
+        async move {
+            let (dialect, asked) = understood.await;
+            let outcome = match asked {
+                Ok(asked) => self.answer(asked, &id).await,
+                Err(problem) => Err(problem),
+            };
+            let mut response = request::respond(&id, outcome);
+            ensure_position(&mut response, &self.driver);
+            self.observer.metrics.request(dialect, response.status().as_u16());
+            tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
+            response
+        }
     }
 }

@@ -8,10 +8,13 @@ mod app;
 mod dialect;
 mod driver;
 pub mod duration;
+#[cfg(test)]
+mod fuzz;
 pub mod http;
 mod metrics;
 mod observe;
 mod settings;
+mod sync;
 
 pub use app::App;
 pub use driver::{Answered, Clock, Driver, Handle};

@@ -57,7 +57,8 @@ impl Engine {
         let (Some(rix), Some(key)) = (rix, &acquire.key) else { return Ok(None) };
         let Some(cix) = self.state.named(rix, &key.name) else { return Ok(None) };
         let claim = &self.state.claims[cix];
-        if claim.key().is_none_or(|earlier| earlier.fingerprint != key.fingerprint) {
+        let is_another = claim.key().is_none_or(|earlier| earlier.fingerprint != key.fingerprint);
+        if is_another && !planted!(KeyFingerprintIgnored) {
             return Err(Refusal::KeyReused);
         }
         match claim.status {
@@ -156,7 +157,9 @@ impl Engine {
     pub(crate) fn hand_back(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
         if let Some(cix) = self.state.claim(claim) {
             let claim = &self.state.claims[cix];
-            if claim.is_live() && !claim.seen {
+            if planted!(LostWakeUpOnHandBack) && claim.is_live() && !claim.seen {
+                self.end_only(now, cix, Ending::HandedBack, out);
+            } else if claim.is_live() && (!claim.seen || planted!(HandBackOfWhatIsKnown)) {
                 self.end(now, cix, Ending::HandedBack, out);
             }
         }

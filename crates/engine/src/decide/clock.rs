@@ -17,7 +17,7 @@ impl Engine {
             match self.state.deadlines.first() {
                 Some(&(looked_at, cix)) if looked_at <= now.at => {
                     let due_at = self.state.claims[cix].due_at();
-                    if due_at == looked_at {
+                    if due_at == looked_at || planted!(ExpiryWithoutRecheck) {
                         self.expire(now, cix, out);
                     } else {
                         // It was renewed, or went into grace, since it was put here: its turn comes later, even if
@@ -60,6 +60,9 @@ impl Engine {
         let (id, token, rix) = (claim.id, claim.token, claim.resource);
         match (claim.status, self.state.kind(rix)) {
             (Status::Waiting, _) => self.end(now, cix, Ending::TimedOut, out),
+            (Status::Active, Kind::Pool | Kind::Claim) if planted!(LostWakeUpOnExpiry) => {
+                self.end_only(now, cix, Ending::Expired, out);
+            }
             (Status::Active, Kind::Pool | Kind::Claim) => self.end(now, cix, Ending::Expired, out),
             (Status::Active, Kind::Lock) => {
                 let held_us = now.at.since(claim.granted_at);

@@ -37,6 +37,7 @@ impl Engine {
         let rix = self.state.resource(&key);
         let is_open = match holder {
             None => true,
+            Some(holder) if planted!(GraceForStrangers) => self.state.claims[holder].status != Status::Active,
             Some(holder) => self.state.claims[holder].status == Status::Lapsed,
         };
         if is_open {
@@ -90,7 +91,7 @@ impl Engine {
     ) -> Answer {
         let holder = self.state.resource(resource).and_then(|rix| self.touched_holder(now, rix, out));
         match holder {
-            Some(holder) if self.state.claims[holder].client() == Some(client) => {
+            Some(holder) if self.state.claims[holder].client() == Some(client) || planted!(ReleaseByStranger) => {
                 self.end(now, holder, Ending::Released, out);
                 Ok(Reply::Unlocked)
             }

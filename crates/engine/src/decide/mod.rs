@@ -89,7 +89,12 @@ impl Engine {
     ) {
         let claim = &self.state.claims[cix];
         let (id, waited_us) = (claim.id, now.at.since(claim.created_at));
-        let token = Token(self.state.counters.last_token.0 + 1);
+        let last_token = if planted!(TokenFromRow) {
+            self.state.resources[claim.resource].last_token
+        } else {
+            self.state.counters.last_token
+        };
+        let token = Token(last_token.0 + 1);
         assert!(token.0 <= TOKEN_MAX, "tokens stay below 2^53");
         let lease = self.lease_from(now, self.state.kind(claim.resource), ttl_us);
         self.commit(now, Change::Granted { claim: id, slot, token, lease }, out);
@@ -131,7 +136,8 @@ impl Engine {
         // The resource may have been dropped with its last claim; its index is then nobody's or another's, and
         // another's is settled already.
         while let Some(resource) = self.state.resources.get(rix) {
-            let Some(head) = resource.queue_head.some() else { return };
+            let next = if planted!(LastInFirstOut) { resource.queue_tail } else { resource.queue_head };
+            let Some(head) = next.some() else { return };
             let lapsed = self.lapsed_holder(rix);
             let slot = match lapsed {
                 Some(_) => Some(0),
@@ -172,7 +178,7 @@ impl Engine {
         }
         self.expire_if_due(now, cix, out);
         match self.state.claim(claim) {
-            Some(cix) if self.state.claims[cix].status == Status::Active => Ok(cix),
+            Some(cix) if self.state.claims[cix].status == Status::Active || planted!(RenewalOfTheEnded) => Ok(cix),
             _ => Err(Refusal::NotHeld),
         }
     }

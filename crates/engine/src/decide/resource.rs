@@ -19,7 +19,9 @@ impl Engine {
             out.effects.push(Effect { resource: resource.clone(), claim: None, client: None, what });
         }
         let rix = self.state.resource(resource).expect("it was just configured");
-        self.settle(now, rix, out);
+        if !planted!(LostWakeUpOnRaise) {
+            self.settle(now, rix, out);
+        }
         Ok(Reply::Resource(self.state.view_resource(rix)))
     }
 

@@ -71,7 +71,9 @@ impl Claim {
     /// When the clock alone changes its status; `NEVER` if it does not.
     pub(crate) fn due_at(&self) -> Time {
         match self.status {
+            Status::Waiting if planted!(WaiterNeverGivesUp) => Time::NEVER,
             Status::Waiting | Status::Active => self.deadline,
+            Status::Grace if planted!(GraceOffByOne) => self.deadline.plus(self.grace_us().saturating_sub(1)),
             Status::Grace => self.deadline.plus(self.grace_us()),
             Status::Lapsed | Status::Ended(_) => Time::NEVER,
         }

@@ -106,7 +106,9 @@ impl State {
     pub(crate) fn keep_due(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
         let due_at = claim.due_at();
-        if due_at < claim.indexed_at || due_at == Time::NEVER {
+        let is_earlier = due_at < claim.indexed_at;
+        let is_kept = planted!(DeadlineKeptWhenShortened) && claim.indexed_at != Time::NEVER;
+        if (is_earlier && !is_kept) || due_at == Time::NEVER {
             self.set_index(cix, due_at);
         }
     }

@@ -6,7 +6,7 @@
 //! service    ──┬────┬────┬─ +100 ms ─┬────┬──
 //! ```
 
-use leasehold_engine::Time;
+use leasehold_engine::{Time, planted};
 
 /// Of a stretch in which the driver did not run, or an append was under way, at most this much counts.
 pub const STRETCH_MAX_US: u64 = 100_000;
@@ -39,10 +39,10 @@ impl ServiceClock {
     pub fn advance(&mut self, mono_us: u64, anybody_holds: bool) -> Time {
         let mut passed_us = mono_us.saturating_sub(self.seen_mono_us);
         self.seen_mono_us = self.seen_mono_us.max(mono_us);
-        if anybody_holds {
+        if anybody_holds && !planted!(StandstillCharged) {
             passed_us = passed_us.min(STRETCH_MAX_US);
         }
-        if let Some(allowance_us) = &mut self.allowance_us {
+        if let Some(allowance_us) = self.allowance_us.as_mut().filter(|_| !planted!(AppendCharged)) {
             passed_us = passed_us.min(*allowance_us);
             *allowance_us -= passed_us;
         }

@@ -20,11 +20,13 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-use leasehold_engine::{ClaimId, Command, Effect, Engine, Fact, Moment, Outbox, Refusal, Reply, Time, Totals, Wall};
+use leasehold_engine::{
+    ClaimId, Command, Effect, Engine, Fact, Moment, Outbox, Refusal, Reply, Time, Totals, Wall, planted,
+};
 
 pub use clock::{STRETCH_MAX_US, ServiceClock};
-use parked::ParkedCallers;
 pub use parked::Ticket;
+use parked::{ParkedCallers, Turn};
 
 use crate::gate::Gate;
 use crate::record::{Batch, BatchWriter};
@@ -122,6 +124,8 @@ pub struct Partition<R> {
     answers: Gate<Told<R>>,
     effects: Gate<Effect>,
     parked: ParkedCallers<R>,
+    /// Callers whose claim got its turn in this step: their update is tried once the step is over and answered.
+    turns: Vec<Turn<R>>,
     /// Ready to leave.
     told: Vec<Told<R>>,
     told_effects: Vec<Effect>,
@@ -162,6 +166,7 @@ impl<R> Partition<R> {
             answers: Gate::new(head),
             effects: Gate::new(head),
             parked: ParkedCallers::new(),
+            turns: Vec::new(),
             told: Vec::new(),
             told_effects: Vec::new(),
             marked_at: at,
@@ -169,7 +174,9 @@ impl<R> Partition<R> {
             is_shutting_down: false,
             out: Outbox::default(),
         };
-        for claim in partition.engine.waiting_with_connection() {
+        let orphans =
+            if planted!(WaitersSurviveRestart) { Vec::new() } else { partition.engine.waiting_with_connection() };
+        for claim in orphans {
             partition.order(clocks, Command::Withdraw { claim });
         }
         partition
@@ -186,25 +193,29 @@ impl<R> Partition<R> {
         } else {
             None
         };
-        match denial {
-            Some(denial) => {
-                self.tell_now(to, denial);
-                None
-            }
-            None => self.serve(clocks, request, to),
+        if let Some(denial) = denial {
+            self.tell_now(to, denial);
+            return None;
         }
+        let ticket = self.serve(clocks, request, to);
+        self.take_turns(clocks);
+        ticket
     }
 
     /// A parked caller left.
     pub fn leave(&mut self, clocks: Clocks, ticket: Ticket) {
-        if let Some(parked) = self.parked.take(ticket) {
+        if let Some(parked) = self.parked.take(ticket)
+            && !planted!(LeaverStaysInLine)
+        {
             self.abandon(clocks, &parked);
+            self.take_turns(clocks);
         }
     }
 
     /// An answer could not be delivered: what it told of is given back, unless somebody else knows of it by now.
     pub fn hand_back(&mut self, clocks: Clocks, claim: ClaimId) {
         self.order(clocks, Command::HandBack { claim });
+        self.take_turns(clocks);
     }
 
     /// Lets time do what is due. Call at `next_wake`, or any time.
@@ -217,6 +228,7 @@ impl<R> Partition<R> {
             self.answer_unchanged(clocks, now, parked);
         }
         self.give_up_on_store(clocks);
+        self.take_turns(clocks);
         self.mark_if_due(now);
     }
 
@@ -229,6 +241,9 @@ impl<R> Partition<R> {
         self.clock.append_began();
         let batch = self.batch.seal();
         self.in_flight = Some(InFlight { last: batch.last, since_mono_us: clocks.mono_us });
+        if planted!(AckBeforeSync) {
+            self.release(batch.last);
+        }
         Some(batch)
     }
 
@@ -276,6 +291,7 @@ impl<R> Partition<R> {
             self.abandon(clocks, &parked);
             self.tell_now(parked.to, Denial::ShuttingDown);
         }
+        self.take_turns(clocks);
         let now = self.now(clocks);
         if self.anybody_holds() {
             self.mark(now);
@@ -354,7 +370,8 @@ impl<R> Partition<R> {
 
     fn now(&mut self, clocks: Clocks) -> Moment {
         let anybody_holds = self.anybody_holds();
-        Moment { at: self.clock.advance(clocks.mono_us, anybody_holds), wall: clocks.wall }
+        let mono_us = if planted!(DeadlineFromTheWall) { clocks.wall.0 } else { clocks.mono_us };
+        Moment { at: self.clock.advance(mono_us, anybody_holds), wall: clocks.wall }
     }
 
     fn mark_if_due(&mut self, now: Moment) {
@@ -363,7 +380,7 @@ impl<R> Partition<R> {
             return;
         }
         let every_us = (due_at.since(now.at) / MARK_PART_OF_REST).clamp(MARK_EVERY_US, MARK_AT_LEAST_EVERY_US);
-        if now.at.since(self.marked_at) >= every_us {
+        if now.at.since(self.marked_at) >= every_us && !planted!(NoMarks) {
             self.mark(now);
         }
     }

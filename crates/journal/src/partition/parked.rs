@@ -31,6 +31,14 @@ pub(super) enum ForWhat {
     News,
 }
 
+/// A caller whose update is to be tried again, because its claim's status changed.
+#[derive(Debug)]
+pub(super) struct Turn<R> {
+    pub(super) to: R,
+    pub(super) claim: ClaimId,
+    pub(super) update: Update,
+}
+
 #[derive(Debug)]
 pub(super) struct ParkedCallers<R> {
     by_ticket: BTreeMap<Ticket, Parked<R>>,

@@ -4,9 +4,9 @@
 use leasehold_engine::{
     Change, ClaimId, Command, Effect, Ending, Kind, LockNews, Moment, Outbox, Refusal, Reply, What,
 };
-use leasehold_engine::{Time, Wish};
+use leasehold_engine::{Time, Wish, planted};
 
-use super::parked::{ForWhat, Parked, Ticket};
+use super::parked::{ForWhat, Parked, Ticket, Turn};
 use super::{Clocks, Denial, Partition, Request, Told};
 
 /// An answer and the claim it tells of for the first time.
@@ -58,6 +58,13 @@ impl<R> Partition<R> {
 
     fn handle(&mut self, clocks: Clocks, now: Moment, command: Command) -> leasehold_engine::Answer {
         let mut out = std::mem::take(&mut self.out);
+        self.engine.handle_time(now, &mut out);
+        if !out.changes.is_empty() {
+            // What was due is a step of its own: whoever was granted by it hears of it as it was then, whatever the
+            // command does to it next.
+            self.write_down(clocks, now, out);
+            out = std::mem::take(&mut self.out);
+        }
         let answer = self.engine.handle(now, command, &mut out);
         self.write_down(clocks, now, out);
         answer
@@ -108,11 +115,28 @@ impl<R> Partition<R> {
                 ForWhat::Turn { id } => Said { answer: self.view(now, claim), untold: Some(id) },
                 ForWhat::News => Said { answer: self.view(now, claim), untold: None },
                 ForWhat::Update(update) => {
-                    let answer = self.handle(clocks, now, Command::Update { claim, update });
-                    Said { answer: answer.map_err(Denial::from), untold: None }
+                    // A command of its own: in the middle of this step, its changes would come before the answer to
+                    // whoever caused the step, which has not seen them.
+                    self.turns.push(Turn { to: parked.to, claim, update });
+                    continue;
                 }
             };
+            if planted!(WokenBeforeDurable) {
+                let Said { answer, untold } = said;
+                self.told.push(Told { to: parked.to, answer, epoch: self.epoch, position: self.head, untold });
+                continue;
+            }
             self.say(clocks, parked.to, said);
+        }
+    }
+
+    /// The step is over and answered: updates that waited for their claim's turn are tried now.
+    pub(super) fn take_turns(&mut self, clocks: Clocks) {
+        while !self.turns.is_empty() {
+            let Turn { to, claim, update } = self.turns.remove(0);
+            let now = self.now(clocks);
+            let answer = self.handle(clocks, now, Command::Update { claim, update });
+            self.say(clocks, to, Said { answer: answer.map_err(Denial::from), untold: None });
         }
     }
 
@@ -130,7 +154,7 @@ impl<R> Partition<R> {
     /// A parked caller is gone: what only it stood for goes too.
     pub(super) fn abandon(&mut self, clocks: Clocks, parked: &Parked<R>) {
         match parked.for_what {
-            ForWhat::Slot { .. } if !self.parked.is_awaited(parked.claim) => {
+            ForWhat::Slot { .. } if planted!(LeaverTakesOthersAlong) || !self.parked.is_awaited(parked.claim) => {
                 self.order(clocks, Command::Withdraw { claim: parked.claim });
             }
             ForWhat::Turn { id } => self.order(clocks, Command::HandBack { claim: id }),
@@ -152,7 +176,7 @@ impl<R> Partition<R> {
         if self.answers.oldest_mono_us().is_some_and(|oldest| oldest <= long_ago) {
             let late: Vec<Told<R>> = self.answers.give_up(long_ago).collect();
             for told in late {
-                if let Some(claim) = told.untold {
+                if let Some(claim) = told.untold.filter(|_| !planted!(NoHandBackWhenLate)) {
                     self.order(clocks, Command::HandBack { claim });
                 }
                 self.tell_now(told.to, Denial::StoreLate);
@@ -168,6 +192,14 @@ impl<R> Partition<R> {
     fn say(&mut self, clocks: Clocks, to: R, said: Said) {
         let Said { answer, untold } = said;
         let told = Told { to, answer, epoch: self.epoch, position: self.head, untold };
+        let is_early = match &told.answer {
+            Ok(reply) => matches!(reply, Reply::Resource(_) | Reply::Lock(..)) && planted!(ReadBeforeDurable),
+            Err(_) => planted!(RefusalBeforeDurable),
+        };
+        if is_early {
+            self.told.push(told);
+            return;
+        }
         self.told.extend(self.answers.hold(self.head, clocks.mono_us, told));
     }
 

@@ -1,7 +1,7 @@
 //! One change in and out of bytes. Time, claim and tag are the batch's business, since they are written relative to
 //! the change before; here are the fields that are each variant's own.
 
-use leasehold_engine::{Change, ClaimId, Claimed, Time, Token};
+use leasehold_engine::{Change, ClaimId, Claimed, Time, Token, planted};
 
 use super::bytes::{Reader, put_varint};
 use super::error::{Problem, RecordError};
@@ -105,7 +105,7 @@ pub(super) fn fields(
 
 fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
     let Claimed { claim: _, resource, ttl_us, wait_until, client, key, metadata } = claimed;
-    let said = Said { client, key, metadata };
+    let said = Said { client, key: if planted!(KeyNotInBatch) { &None } else { key }, metadata };
     out.push(said.flags());
     parts::put_resource(out, resource);
     put_varint(out, *ttl_us);

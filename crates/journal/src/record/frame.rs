@@ -1,5 +1,7 @@
 //! What every record has around its body: magic, format version, checksum.
 
+use leasehold_engine::planted;
+
 use super::bytes::Reader;
 use super::error::{Problem, RecordError};
 
@@ -47,7 +49,7 @@ pub(super) fn open(record: &[u8], magic: [u8; MAGIC_BYTES]) -> Result<Reader<'_>
         return Err(reader.error("checksum", Problem::Short { needed: CRC_BYTES as u64, left: 0 }));
     };
     let (stored, computed) = (u32::from_le_bytes(*stored), crc32fast::hash(before));
-    if stored != computed {
+    if stored != computed && !planted!(ChecksumNotCompared) {
         let problem = Problem::Checksum { stored, computed };
         return Err(RecordError { offset: before.len(), field: "checksum", problem });
     }

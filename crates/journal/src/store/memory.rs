@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leasehold_engine::planted;
+
 use super::error::StoreError;
 use super::verify::Verifier;
 use super::{Opened, Opener, Recovered, Room, Sizes, Store};
@@ -70,7 +72,9 @@ impl Opener for MemoryOpener {
         let (epoch, head, checkpoint, tail) = {
             let mut streams = lock(&self.streams);
             let stream = streams.entry(partition).or_default();
-            stream.epoch = stream.epoch.next();
+            if !planted!(EpochNotRaised) || stream.epoch == Epoch::default() {
+                stream.epoch = stream.epoch.next();
+            }
             let upto = stream.checkpoint.as_ref().map_or(Position::START, |checkpoint| checkpoint.upto);
             let tail: Vec<_> = stream.batches.range(upto.next()..).map(|(_, record)| Arc::clone(record)).collect();
             (stream.epoch, stream.head, stream.checkpoint.clone(), tail)
@@ -108,7 +112,7 @@ impl MemoryStore {
     fn own<T>(&self, act: impl FnOnce(&mut Stream) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut streams = lock(&self.opener.streams);
         let stream = streams.get_mut(&self.partition).expect("a stream that was opened is never removed");
-        if stream.epoch == self.epoch {
+        if stream.epoch == self.epoch || planted!(FencedOwnerWrites) {
             act(stream)
         } else {
             Err(StoreError::Fenced(format!("epoch {} owns the stream, this is epoch {}", stream.epoch, self.epoch)))
@@ -119,14 +123,14 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.own(|stream| {
-            if stream.newest.as_ref() == Some(batch) {
+            if stream.newest.as_ref() == Some(batch) && !planted!(ResendWithoutPosition) {
                 return Ok(());
             }
-            if batch.epoch != stream.epoch {
+            if batch.epoch != stream.epoch && !planted!(FencedOwnerWrites) {
                 let what = format!("the batch is of epoch {}, epoch {} owns the stream", batch.epoch, stream.epoch);
                 return Err(StoreError::Fenced(what));
             }
-            if batch.first != stream.head.next() {
+            if batch.first != stream.head.next() && !planted!(ResendWithoutPosition) {
                 let what = format!("the batch begins at {}, but the head is {}", batch.first, stream.head);
                 return Err(StoreError::Fenced(what));
             }

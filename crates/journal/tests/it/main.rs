@@ -4,7 +4,10 @@
 #![allow(clippy::similar_names, reason = "the opener opened, the appender appended")]
 
 mod conformance;
+#[cfg(target_os = "linux")]
+mod crash;
 mod fixtures;
+mod fuzz;
 mod memory;
 mod record;
 mod samples;

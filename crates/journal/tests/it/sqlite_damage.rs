@@ -91,7 +91,7 @@ fn a_torn_tail_is_worth_a_note() {
     let directory = scratch();
     let Found { opened, .. } = image.open_in(directory.path()).unwrap();
     let [note] = &opened.notes[..] else { panic!("{:?}", opened.notes) };
-    assert!(note.contains("leasehold.db-wal ends in a write that was cut off (frame "), "{note}");
+    assert!(note.contains("leasehold.db-wal ended in a write that was cut off (frame "), "{note}");
     drop(opened);
     assert_eq!(try_open(&SqliteOpener::new(directory.path())).unwrap().opened.notes.len(), 0);
 }

@@ -10,6 +10,8 @@ use leasehold_server::http::HttpLimits;
 use crate::cli::ServeArgs;
 use crate::logging::LogFormat;
 
+#[cfg(test)]
+mod fuzz;
 mod keys;
 mod print;
 mod sources;

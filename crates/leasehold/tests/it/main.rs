@@ -9,9 +9,13 @@ mod cli;
 mod clock_step;
 mod crowd;
 mod cut;
+#[cfg(target_os = "linux")]
+mod faults;
+mod hostile;
 mod kills;
 mod secrets;
 mod slow;
+mod soak;
 mod standstill;
 mod stop;
 mod support;

@@ -1,14 +1,15 @@
 //! The committer: takes what has gathered, makes it durable, and lets go of the answers that waited for it. The next
 //! batch fills meanwhile. Between appends it works on the checkpoint under way, a slice at a time.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
 
 use super::checkpoint::Checkpointing;
-use super::{Committing, Inner, Leaving, Shared};
+use super::{Committing, Delivery, Inner, Leaving, Shared};
+use crate::sync::{Instant, MutexGuard};
 
 /// How often the room left in the store is looked at.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
@@ -88,7 +89,7 @@ impl Committer {
                     self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(shared.clock.read()));
                 return Work::Append { batch, checkpoint };
             }
-            if inner.is_closing {
+            if inner.is_closing && inner.deliveries == 0 {
                 return Work::Done;
             }
             if self.checkpointing.is_under_way() || self.has_upkeep {
@@ -111,7 +112,8 @@ impl Committer {
     /// Callers that were answered together are about to ask again together. A batch that waits for most of them is one
     /// write where there would be three, each small; nothing waits when few callers are there.
     fn gather<'a>(&mut self, mut inner: MutexGuard<'a, Inner>, shared: &'a Shared) -> MutexGuard<'a, Inner> {
-        let callers = std::mem::take(&mut self.answered) * 3 / 4;
+        let about = std::mem::take(&mut self.answered) + inner.partition.callers().held;
+        let callers = about * 3 / 4;
         if callers < GATHER_FROM {
             return inner;
         }
@@ -139,7 +141,9 @@ impl Committer {
         let leaving = {
             let mut inner = self.shared.lock();
             inner.partition.append_done(self.shared.clock.read());
-            inner.leaving()
+            let leaving = inner.leaving();
+            inner.deliveries += usize::from(leaving.told.len() > 1);
+            leaving
         };
         self.answer(leaving);
         self.shared.observer.appended(batch, took);
@@ -152,8 +156,8 @@ impl Committer {
         self.answered = leaving.told.len();
         let effects = std::mem::take(&mut leaving.effects);
         if self.answered > 1 {
-            let shared = Arc::clone(&self.shared);
-            self.shared.runtime.spawn(async move { shared.deliver(leaving) });
+            let delivery = Delivery { shared: Arc::clone(&self.shared) };
+            self.shared.runtime.spawn(async move { delivery.shared.deliver(leaving) });
         } else {
             self.shared.deliver(leaving);
         }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use leasehold_engine::{ClaimId, Command, Reply, Totals};
 use leasehold_journal::{Callers, Denial, Epoch, Position, Request, Ticket};
-use tokio::sync::oneshot;
 
 use super::Shared;
+use crate::sync::oneshot;
 
 /// An answer, with its place in the order of things.
 #[derive(Debug)]

@@ -17,19 +17,22 @@ mod clock;
 mod commit;
 mod handle;
 mod pulse;
+#[cfg(test)]
+mod seams;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 use leasehold_engine::{ClaimId, Effect};
 use leasehold_journal::{Epoch, Partition, PartitionLimits, Recovery, StoreError, Told};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 pub use clock::Clock;
 pub use handle::{Answered, Handle};
 
 use crate::observe::Observer;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot};
 
 /// A running partition. Dropping it without `shut_down` leaves what was not yet appended unwritten.
 #[derive(Debug)]
@@ -48,7 +51,7 @@ struct Shared {
     pulse: Condvar,
     clock: Clock,
     observer: Arc<Observer>,
-    runtime: tokio::runtime::Handle,
+    runtime: Runtime,
     epoch: Epoch,
     /// The last durable position, for whoever does not need the lock to know.
     durable: AtomicU64,
@@ -63,6 +66,9 @@ struct Inner {
     committer: Committing,
     /// When the pulse will run by itself, on the monotonic clock.
     pulse_at_us: u64,
+    /// Tasks of the runtime that are handing answers out. What they find nobody to take has to be handed back, so the
+    /// committer does not end before them.
+    deliveries: usize,
     is_closing: bool,
 }
 
@@ -87,12 +93,18 @@ impl Driver {
             partition.stop_journaling();
         }
         let shared = Arc::new(Shared {
-            inner: Mutex::new(Inner { partition, committer: Committing::Busy, pulse_at_us: 0, is_closing: false }),
+            inner: Mutex::new(Inner {
+                partition,
+                committer: Committing::Busy,
+                pulse_at_us: 0,
+                deliveries: 0,
+                is_closing: false,
+            }),
             work: Condvar::new(),
             pulse: Condvar::new(),
             clock,
             observer,
-            runtime: tokio::runtime::Handle::current(),
+            runtime: Runtime::current(),
             epoch,
             durable: AtomicU64::new(head.0),
         });
@@ -226,6 +238,22 @@ impl Inner {
     }
 }
 
+/// Counted while a task hands answers out, and also if the runtime drops it.
+#[derive(Debug)]
+struct Delivery {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        let mut inner = self.shared.lock();
+        inner.deliveries -= 1;
+        if inner.is_closing {
+            self.shared.work.notify_one();
+        }
+    }
+}
+
 /// Answers and effects on their way out of the lock.
 #[derive(Debug, Default)]
 struct Leaving {
@@ -234,5 +262,5 @@ struct Leaving {
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread can be started")
+    thread::Builder::new().name(name.to_owned()).spawn(run).expect("a thread can be started")
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::Shared;
+use crate::sync::thread;
 
 pub(super) fn run(shared: &Shared) {
     let mut inner = shared.lock();
@@ -23,7 +24,7 @@ pub(super) fn run(shared: &Shared) {
             Some(wake_us) if wake_us <= now_us => {
                 // More is due than one step does. Others get their turn in between.
                 drop(inner);
-                std::thread::yield_now();
+                thread::yield_now();
                 inner = shared.lock();
             }
             Some(wake_us) => {

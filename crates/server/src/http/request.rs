@@ -10,9 +10,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, EXPECT, HeaderMap, HeaderValue};
+use http::header::{CONTENT_ENCODING, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Response, StatusCode, Version};
 use hyper::body::Body as HttpBody;
 
 use super::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
@@ -22,8 +22,10 @@ use super::response::{Body, X_REQUEST_ID};
 /// Longest id of a caller's that is taken over.
 const REQUEST_ID_MAX: usize = 128;
 
-/// A head that is longer than the contract allows: 414 or 431.
+/// A head that is longer than the contract allows (414, 431), or that the next server might read differently (400).
 pub fn check_head(parts: &Parts) -> Result<(), Problem> {
+    check_host(parts)?;
+    check_coding(&parts.headers)?;
     let target_len = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target_len > URI_MAX {
         let reason = format!("the URI has {target_len} bytes, at most {URI_MAX} are allowed");
@@ -36,6 +38,34 @@ pub fn check_head(parts: &Parts) -> Result<(), Problem> {
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason));
     }
     Ok(())
+}
+
+/// `Host` once, and such that it can stand in a URL: RFC 9112 leaves no other way, as a proxy in front may go by the other
+/// of two. HTTP/1.0 may leave it out, and HTTP/2 has it in the target.
+fn check_host(parts: &Parts) -> Result<(), Problem> {
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let is_fit = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.as_bytes().iter().all(|&byte| is_host_byte(byte)),
+        (None, _) => parts.version != Version::HTTP_11,
+        (Some(_), Some(_)) => false,
+    };
+    if is_fit { Ok(()) } else { Err(Problem::bad_request("host must be given once, as name or name:port").and_close()) }
+}
+
+/// What names, addresses and ports are made of.
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_' | b'~' | b'%')
+}
+
+/// Chunks are undone by hyper, which takes note of the last coding only. Whatever was done to the body before would be
+/// taken for the body itself.
+fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), _) => Err(Problem::bad_request("transfer-encoding must be chunked and nothing else").and_close()),
+    }
 }
 
 /// The whole body, at most [`BODY_MAX`] bytes (413), within `body_timeout` (408), not encoded in any way (415).
@@ -256,13 +286,51 @@ mod tests {
     fn heads_at_the_limits_pass_and_one_past_does_not() {
         let check = |uri_len: usize, headers_len: usize| {
             let uri = format!("/{}", "u".repeat(uri_len - 1));
-            let value = "v".repeat(headers_len - "x".len() - 4);
-            let request = http::Request::builder().uri(uri).header("x", value).body(()).unwrap();
+            let value = "v".repeat(headers_len - "host: h\r\n".len() - "x: \r\n".len());
+            let request = http::Request::builder().uri(uri).header("host", "h").header("x", value).body(()).unwrap();
             check_head(&request.into_parts().0).map_err(|problem| problem.status.as_u16())
         };
         assert_eq!(check(URI_MAX, HEADERS_MAX), Ok(()));
         assert_eq!(check(URI_MAX + 1, HEADERS_MAX), Err(414));
         assert_eq!(check(URI_MAX, HEADERS_MAX + 1), Err(431));
+    }
+
+    #[test]
+    fn hosts_are_given_once_and_fit_into_a_url() {
+        let check = |version: Version, hosts: &[&str]| {
+            let mut request = http::Request::builder().version(version);
+            for host in hosts {
+                request = request.header("host", *host);
+            }
+            check_head(&request.body(()).unwrap().into_parts().0).map_err(|problem| problem.status.as_u16())
+        };
+        for host in ["", "a", "a:80", "[::1]:8080", "127.0.0.1:0", "a_b.example"] {
+            assert_eq!(check(Version::HTTP_11, &[host]), Ok(()), "{host}");
+        }
+        for host in ["a b", "a/b", "a@b", "a,b", "a\"b", "<a>", "a?b", "a#b"] {
+            assert_eq!(check(Version::HTTP_11, &[host]), Err(400), "{host}");
+        }
+        for version in [Version::HTTP_10, Version::HTTP_11, Version::HTTP_2] {
+            assert_eq!(check(version, &["a", "a"]), Err(400), "{version:?}");
+            assert_eq!(check(version, &[]).is_ok(), version != Version::HTTP_11, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_is_chunked_and_nothing_else() {
+        for (codings, expected) in [
+            (&["chunked"][..], Ok(())),
+            (&[" Chunked\t"], Ok(())),
+            (&["gzip, chunked"], Err(400)),
+            (&["gzip", "chunked"], Err(400)),
+            (&["chunked", "chunked"], Err(400)),
+            (&["identity"], Err(400)),
+        ] {
+            let headers = codings.iter().map(|coding| (TRANSFER_ENCODING, HeaderValue::from_str(coding).unwrap()));
+            let mut map = HeaderMap::new();
+            headers.for_each(|(name, value)| _ = map.append(name, value));
+            assert_eq!(check_coding(&map).map_err(|problem| problem.status.as_u16()), expected, "{codings:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Here is how it is opened; `store` is what can be done then.
 
 mod backfill;
+mod directory;
 mod lock;
 mod schema;
 mod store;
@@ -26,6 +27,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 use self::backfill::Backfill;
 use self::lock::DirectoryLock;
 use self::schema::store_error;
+pub use self::store::Upkeep;
 use self::store::{Finished, SqliteStore};
 use super::error::StoreError;
 use super::verify::Verifier;
@@ -43,17 +45,24 @@ const PAGE_BYTES: u32 = 4096;
 pub struct SqliteOpener {
     directory: PathBuf,
     max_bytes: Option<u64>,
+    upkeep: Upkeep,
 }
 
 impl SqliteOpener {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        SqliteOpener { directory: directory.into(), max_bytes: None }
+        SqliteOpener { directory: directory.into(), max_bytes: None, upkeep: Upkeep::default() }
     }
 
     /// Lets the database file grow to this size and no further, as if the disk were full then.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
+        self
+    }
+
+    #[must_use]
+    pub fn with_upkeep(mut self, upkeep: Upkeep) -> Self {
+        self.upkeep = upkeep;
         self
     }
 
@@ -79,33 +88,56 @@ impl Opener for SqliteOpener {
         visit: &mut dyn FnMut(Recovered<'_>) -> Result<(), StoreError>,
     ) -> Result<Opened, StoreError> {
         let mut notes = Vec::new();
-        make_directory(&self.directory)?;
+        directory::make(&self.directory)?;
         let lock = DirectoryLock::acquire(&self.directory)?;
         let path = self.directory.join(DATABASE_FILE);
         let place = path.display().to_string();
-        notes.extend(inspect_wal(&self.directory)?);
+        let torn = inspect_wal(&self.directory)?;
 
         let failed = |error| store_error("opening", &place, error);
         let mut connection = schema::connect(&path).map_err(failed)?;
+        // Making the database left a journal that is deleted, and a log that is made. Before the log has anything in it
+        // both must be durable: a journal that came back would undo what the log builds on. And SQLite ignores when
+        // its own sync of the directory fails.
+        directory::sync(&self.directory)?;
         // Until all is verified, closing must leave the files as they are.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
-        schema::prepare(&mut connection, &place, partition)?;
-        schema::check_structure(&connection, &place)?;
-        let found = read(&connection, &place, partition, visit)?;
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
+        let is_new = schema::recognise(&connection, &place, partition)?;
+        let found = if is_new {
+            Found::default()
+        } else {
+            schema::check_structure(&connection, &place)?;
+            read(&connection, &place, partition, visit)?
+        };
 
+        // All is as it should be; from here on something is written.
+        if let Some(wal::Place { frame, offset }) = torn {
+            wal::cut(&self.directory.join(WAL_FILE), offset)
+                .map_err(|error| StoreError::failed(format!("cutting {place}-wal off at byte {offset}"), error))?;
+            notes.push(format!(
+                "{place}-wal ended in a write that was cut off (frame {frame}, byte {offset}); it was never acknowledged \
+                 and is dropped"
+            ));
+        }
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
+        if is_new {
+            schema::create(&mut connection, partition)
+                .map_err(|error| store_error("making the tables", &place, error))?;
+        }
         let wal_frames = self.configure(&mut connection).map_err(failed)?;
         let epoch = found.epoch.next();
         connection.execute("UPDATE stream SET epoch = ?1", (epoch.0,)).map_err(failed)?;
         start_log_over(&connection).map_err(failed)?;
         let head = found.head;
         let backfill = Backfill::start(&path, &place)?;
-        let store = SqliteStore::new(backfill, connection, lock, self.directory.clone(), wal_frames, epoch, found);
+        let directory = self.directory.clone();
+        let store = SqliteStore::new(backfill, connection, lock, directory, self.upkeep, wal_frames, epoch, found);
         Ok(Opened { store: Box::new(store), epoch, head, notes })
     }
 }
 
 /// What there was in the database.
+#[derive(Default)]
 struct Found {
     epoch: Epoch,
     head: Position,
@@ -190,18 +222,8 @@ fn each_record(
     Ok(())
 }
 
-fn make_directory(directory: &Path) -> Result<(), StoreError> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-        .create(directory)
-        .map_err(|error| StoreError::failed(format!("making the data directory {}", directory.display()), error))
-}
-
-/// Refuses damage that SQLite would not notice. May have a note to give.
-fn inspect_wal(directory: &Path) -> Result<Option<String>, StoreError> {
+/// Refuses damage that SQLite would not notice. Gives the place from which on the log is torn, if it is.
+fn inspect_wal(directory: &Path) -> Result<Option<wal::Place>, StoreError> {
     let path = directory.join(WAL_FILE);
     let place = path.display().to_string();
     let failed = |error| StoreError::failed(format!("reading {place}"), error);
@@ -212,9 +234,7 @@ fn inspect_wal(directory: &Path) -> Result<Option<String>, StoreError> {
             Err(StoreError::damaged(place, format!("{DATABASE_FILE}, to which it belongs, is missing")))
         }
         wal::Verdict::Whole => Ok(None),
-        wal::Verdict::Torn(wal::Place { frame, offset }) => Ok(Some(format!(
-            "{place} ends in a write that was cut off (frame {frame}, byte {offset}); it was never acknowledged and is dropped"
-        ))),
+        wal::Verdict::Torn(torn) => Ok(Some(torn)),
         wal::Verdict::Damaged(wal::Place { frame, offset }) => {
             let what = format!("frame {frame} at byte {offset} is not what was written, but what follows it is");
             Err(StoreError::damaged(place, what))
@@ -222,8 +242,7 @@ fn inspect_wal(directory: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Begins every session with an empty log. `wal` relies on it: what a crash left behind never mixes with what is
-/// written after it.
+/// Begins every session with an empty log, as far as possible.
 fn start_log_over(connection: &Connection) -> rusqlite::Result<()> {
     match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
         Ok(_) => Ok(()),

@@ -52,6 +52,13 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // It answers before it commits, and where it cannot have a log it quietly goes on without one. Then nothing that is
+    // said of logs here would hold.
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode != "wal" {
+        let what = format!("SQLite did not switch to a write-ahead log, but is in {mode} mode");
+        return Err(rusqlite::Error::ToSqlConversionFailure(what.into()));
+    }
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cell_size_check", true)?;
     // A plain fsync on macOS only reaches the drive's cache.
@@ -65,9 +72,9 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Makes the tables of a new database, or checks that an existing one is ours, of a version we know, and of this
-/// partition.
-pub(super) fn prepare(connection: &mut Connection, place: &str, partition: u32) -> Result<(), StoreError> {
+/// Whether this is a new database, to be given its tables. One that is not must be ours, of a version we know, and of
+/// this partition.
+pub(super) fn recognise(connection: &Connection, place: &str, partition: u32) -> Result<bool, StoreError> {
     let failed = |error| store_error("reading the header of the database", place, error);
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(failed);
     let (application, version) = (number("application_id")?, number("user_version")?);
@@ -75,13 +82,11 @@ pub(super) fn prepare(connection: &mut Connection, place: &str, partition: u32) 
         connection.query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0)).map_err(failed)?;
     let unsupported = |what: String| Err(StoreError::Unsupported { place: place.to_owned(), what });
     match (application, version) {
-        (0, 0) if tables == 0 => {
-            create(connection, partition).map_err(|error| store_error("making the tables", place, error))
-        }
+        (0, 0) if tables == 0 => Ok(true),
         (APPLICATION_ID, SCHEMA_VERSION) => {
             let found = connection.query_row("SELECT partition FROM stream", (), |row| row.get::<_, u32>(0));
             match found.map_err(failed)? {
-                found if found == partition => Ok(()),
+                found if found == partition => Ok(false),
                 found => unsupported(format!("it holds partition {found}, not {partition}")),
             }
         }
@@ -96,7 +101,7 @@ pub(super) fn prepare(connection: &mut Connection, place: &str, partition: u32) 
     }
 }
 
-fn create(connection: &mut Connection, partition: u32) -> rusqlite::Result<()> {
+pub(super) fn create(connection: &mut Connection, partition: u32) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(TABLES)?;
     transaction.execute("INSERT INTO stream (partition, epoch) VALUES (?1, 0)", (partition,))?;

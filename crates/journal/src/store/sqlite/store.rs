@@ -18,20 +18,39 @@ use crate::store::{Room, Sizes, Store};
 /// Below this much free disk it is time to refuse what makes the journal grow.
 const ROOM_LOW_BYTES: u64 = 64 << 20;
 
-/// From this length on the write-ahead log is copied into the database by the thread …
-const WAL_SOFT_FRAMES: u64 = (4 << 20) / PAGE_BYTES as u64;
-/// … and from this length on an append waits for it. Only reached when nobody calls `maintain`.
-const WAL_HARD_FRAMES: u64 = 8 * WAL_SOFT_FRAMES;
+/// When housekeeping sets in and how much of it is done at once. The defaults are for use; small ones let a test see all
+/// of it in a short run.
+#[derive(Clone, Copy, Debug)]
+pub struct Upkeep {
+    /// From this length on the write-ahead log is copied into the database by the thread …
+    pub wal_soft_frames: u64,
+    /// … and from this length on an append waits for it. Only reached when nobody calls `maintain`.
+    pub wal_hard_frames: u64,
+    /// How much of the replaced past one call of `maintain` deletes.
+    pub sweep_batches: u64,
+    pub sweep_chunks: u64,
+    /// Free space inside the database is given back when it is more than this and more than twice of what is used: less
+    /// than that is what the next checkpoint needs.
+    pub slack_pages: u64,
+    pub vacuum_pages: u64,
+}
 
-/// How much of the replaced past one call of `maintain` deletes.
+impl Default for Upkeep {
+    fn default() -> Self {
+        let pages = |bytes: u64| bytes / u64::from(PAGE_BYTES);
+        Upkeep {
+            wal_soft_frames: pages(4 << 20),
+            wal_hard_frames: pages(32 << 20),
+            sweep_batches: 256,
+            sweep_chunks: 4,
+            slack_pages: pages(16 << 20),
+            vacuum_pages: 128,
+        }
+    }
+}
+
+/// A sweep stops early when it has deleted this much.
 const SWEEP_BYTES: u64 = 1 << 20;
-const SWEEP_BATCHES: u64 = 256;
-const SWEEP_CHUNKS: u64 = 4;
-
-/// Free space inside the database is given back when it is more than this and more than twice of what is used: less
-/// than that is what the next checkpoint needs.
-const SLACK_PAGES: u64 = (16 << 20) / PAGE_BYTES as u64;
-const VACUUM_PAGES: u64 = 128;
 
 const APPEND: &str = "
     INSERT INTO batch (position, record) SELECT ?1, ?2
@@ -47,6 +66,7 @@ pub(super) struct SqliteStore {
     directory: PathBuf,
     /// The database's path, for messages.
     place: String,
+    upkeep: Upkeep,
     epoch: Epoch,
     head: Position,
     /// The length of the write-ahead log after the last commit.
@@ -82,11 +102,13 @@ struct Unfinished {
 }
 
 impl SqliteStore {
+    #[expect(clippy::too_many_arguments, reason = "the parts of one opening, put together once")]
     pub(super) fn new(
         backfill: Backfill,
         connection: Connection,
         lock: DirectoryLock,
         directory: PathBuf,
+        upkeep: Upkeep,
         wal_frames: Arc<AtomicU64>,
         epoch: Epoch,
         found: Found,
@@ -98,10 +120,11 @@ impl SqliteStore {
             _lock: lock,
             place: directory.join(DATABASE_FILE).display().to_string(),
             directory,
+            upkeep,
             epoch,
             head,
             wal_frames,
-            backfill_at_frames: WAL_SOFT_FRAMES,
+            backfill_at_frames: upkeep.wal_soft_frames,
             checkpoint,
             unfinished: None,
             // The last session may have ended in the middle of sweeping or of a checkpoint.
@@ -176,7 +199,7 @@ impl SqliteStore {
         // When a reader is in the way the log has to grow on; the next try comes after as much again.
         let left = if is_done { 0 } else { self.wal_frames.load(Ordering::Relaxed) };
         self.wal_frames.store(left, Ordering::Relaxed);
-        self.backfill_at_frames = left + WAL_SOFT_FRAMES;
+        self.backfill_at_frames = left + self.upkeep.wal_soft_frames;
         Ok(())
     }
 
@@ -192,7 +215,7 @@ impl SqliteStore {
         let cut = (|| {
             let sql = "SELECT position, length(record) FROM batch WHERE position <= ?1 ORDER BY position LIMIT ?2";
             let mut statement = self.connection.prepare_cached(sql)?;
-            let mut rows = statement.query((bound, SWEEP_BATCHES))?;
+            let mut rows = statement.query((bound, self.upkeep.sweep_batches))?;
             let (mut cut, mut bytes) = (None, 0);
             while let Some(row) = rows.next()?
                 && bytes < SWEEP_BYTES
@@ -215,7 +238,7 @@ impl SqliteStore {
         let Some(id) = self.or_poison("looking for replaced checkpoints", replaced)? else { return Ok(false) };
         let sql = "DELETE FROM chunk WHERE checkpoint = ?1
             AND number IN (SELECT number FROM chunk WHERE checkpoint = ?1 ORDER BY number LIMIT ?2)";
-        if self.execute("deleting replaced chunks", sql, (id, SWEEP_CHUNKS))? == 0 {
+        if self.execute("deleting replaced chunks", sql, (id, self.upkeep.sweep_chunks))? == 0 {
             self.execute("deleting a replaced checkpoint", "DELETE FROM checkpoint WHERE id = ?1", (id,))?;
         }
         Ok(true)
@@ -225,11 +248,11 @@ impl SqliteStore {
         let count = |name| self.connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
         let counts = count("freelist_count").and_then(|free| Ok((free, count("page_count")?)));
         let (free, all) = self.or_poison("looking for free pages", counts)?;
-        let excess = free.saturating_sub(SLACK_PAGES + 2 * (all - free));
+        let excess = free.saturating_sub(self.upkeep.slack_pages + 2 * (all - free));
         if excess == 0 {
             return Ok(false);
         }
-        let sql = format!("PRAGMA incremental_vacuum({})", excess.min(VACUUM_PAGES));
+        let sql = format!("PRAGMA incremental_vacuum({})", excess.min(self.upkeep.vacuum_pages));
         let vacuumed = self.connection.execute_batch(&sql);
         self.or_poison("giving back free pages", vacuumed)?;
         Ok(true)
@@ -239,7 +262,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.check_alive()?;
-        if self.wal_frames.load(Ordering::Relaxed) >= WAL_HARD_FRAMES.max(self.backfill_at_frames) {
+        if self.wal_frames.load(Ordering::Relaxed) >= self.upkeep.wal_hard_frames.max(self.backfill_at_frames) {
             self.backfill.order();
             let outcome = self.backfill.wait();
             self.or_poison("copying the write-ahead log", outcome)?;

@@ -8,7 +8,8 @@
 //! ```
 //! Checksums are cumulative: each continues the one of the frame before. A frame whose `commit` is not zero ends a
 //! transaction. Since every transaction is synced before the next one begins, a power failure can only hurt the last
-//! one, so at most one commit can be found behind (or in) the first bad frame. Two or more mean damage.
+//! one, so at most one commit can be found behind (or in) the first bad frame. Two or more mean damage. For that to
+//! stay true a torn end is cut off before anything is written in its place: the next crash would leave two of them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -43,6 +44,13 @@ pub(super) fn inspect(path: &Path) -> io::Result<Verdict> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Verdict::Whole),
         Err(error) => Err(error),
     }
+}
+
+/// Takes away a torn end, durably. SQLite has no use for what is there.
+pub(super) fn cut(path: &Path, offset: u64) -> io::Result<()> {
+    let log = File::options().write(true).open(path)?;
+    log.set_len(offset)?;
+    log.sync_all()
 }
 
 type Sum = (u32, u32);
@@ -99,11 +107,13 @@ fn judge(mut log: impl Read) -> io::Result<Verdict> {
 
         computed_before = None;
         if bad.is_some() {
+            // Whatever is of this generation behind its end was on its way when the end came.
+            torn |= current;
             commits_from_bad += u32::from(chained && current && commits);
         } else if chained && current {
             open_transaction = if commits { None } else { open_transaction.or(Some(place)) };
         } else {
-            // A frame of an earlier generation is how a log that was started over ends; nothing is torn then.
+            // A frame of an earlier generation, or none yet, is how a log ends; nothing is torn then.
             torn = current || chained;
             bad = Some(place);
             // The one bit that made it a commit may be what flipped.
@@ -198,6 +208,20 @@ mod tests {
                 Verdict::Damaged(place) => panic!("cut at {cut}: {place:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_transaction_without_its_beginning_is_torn_where_it_began() {
+        let (log, ends) = sample();
+        let frame_bytes = FRAME_HEADER_BYTES + 512;
+        let mut without = log[..ends[1]].to_vec();
+        without[ends[0]..ends[0] + frame_bytes].fill(0);
+        let frame = (ends[0] - HEADER_BYTES) / frame_bytes + 1;
+        let place = Place { frame: frame as u64, offset: ends[0] as u64 };
+        assert_eq!(judge(&without[..]).unwrap(), Verdict::Torn(place));
+        // Zeros alone are room that was made for what never came.
+        without.truncate(ends[0] + frame_bytes);
+        assert_eq!(judge(&without[..]).unwrap(), Verdict::Whole);
     }
 
     #[test]

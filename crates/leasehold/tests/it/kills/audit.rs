@@ -9,20 +9,20 @@ use crate::support::{Client, Position, Response};
 const OLD_SAMPLE: usize = 10;
 
 #[derive(Debug)]
-pub(super) struct Audit {
+pub(crate) struct Audit {
     world: World,
     /// Holder and token of each lock after the last restart.
     locks: BTreeMap<String, Option<(String, u64)>>,
     last: Position,
     /// How many of each worker's returned leases have been looked up before.
     audited_returns: BTreeMap<String, usize>,
-    pub(super) unknown: usize,
-    pub(super) unknown_had_happened: usize,
-    pub(super) looked_up: usize,
+    pub(crate) unknown: usize,
+    pub(crate) unknown_had_happened: usize,
+    pub(crate) looked_up: usize,
 }
 
 impl Audit {
-    pub(super) fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &World) -> Self {
         Audit {
             world: world.clone(),
             locks: world.jobs.iter().map(|job| (job.clone(), None)).collect(),
@@ -34,7 +34,7 @@ impl Audit {
         }
     }
 
-    pub(super) fn after_restart(&mut self, client: &mut Client, workers: &mut [Worker]) {
+    pub(crate) fn after_restart(&mut self, client: &mut Client, workers: &mut [Worker]) {
         self.unknown += workers.iter().filter(|worker| worker.doubt.is_some()).count();
         self.positions_go_on(client, workers);
         self.pools_have_what_was_lent(client, workers);
@@ -223,7 +223,7 @@ impl Audit {
 }
 
 /// No token twice, and in the order of things they only rise. Returns how many there were.
-pub(super) fn check_tokens(workers: &[Worker]) -> usize {
+pub(crate) fn check_tokens(workers: &[Worker]) -> usize {
     let mut by_resource: BTreeMap<&str, Vec<&Grant>> = BTreeMap::new();
     for grant in workers.iter().flat_map(|worker| &worker.grants) {
         by_resource.entry(&grant.resource).or_default().push(grant);

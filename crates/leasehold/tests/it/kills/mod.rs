@@ -5,8 +5,8 @@
 //! kill leaves each of them with at most one request whose outcome is unknown. After the restart their notes are held
 //! against the service, the unknown is settled, and then the numbers have to be exact (`audit`).
 
-mod audit;
-mod worker;
+pub(crate) mod audit;
+pub(crate) mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, r
 use audit::Audit;
 use worker::{Pool, Worker, World};
 
-const WORKERS: usize = 16;
+pub(crate) const WORKERS: usize = 16;
 
 #[test]
 fn nothing_acknowledged_is_lost_by_kills_under_load() {
@@ -62,7 +62,7 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     assert!(audit.unknown > 0, "no kill ever hit a request under way");
 }
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     // Wide ones that nobody waits for, and a narrow one with a queue.
     let pools = [200, 40, 3].map(|count| Pool { id: random_uuid(), count });
     let named = |prefix: &str| (0..6).map(|number| format!("{prefix}-{number}")).collect();

@@ -9,41 +9,41 @@ use crate::support::{Client, Position, Response, random_uuid};
 
 /// What there is to borrow, lock and claim.
 #[derive(Clone, Debug)]
-pub(super) struct World {
-    pub(super) pools: Vec<Pool>,
-    pub(super) jobs: Vec<String>,
-    pub(super) resources: Vec<String>,
+pub(crate) struct World {
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) jobs: Vec<String>,
+    pub(crate) resources: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
-    pub(super) id: String,
-    pub(super) count: u64,
+pub(crate) struct Pool {
+    pub(crate) id: String,
+    pub(crate) count: u64,
 }
 
 /// A worker and its notes.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(crate) struct Worker {
     world: World,
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The request that is under way, if it changes anything: unknown until its answer is there.
-    pub(super) doubt: Option<Doubt>,
+    pub(crate) doubt: Option<Doubt>,
     /// Borrowed and not returned.
-    pub(super) leases: Vec<Lease>,
-    pub(super) returned: Vec<Lease>,
+    pub(crate) leases: Vec<Lease>,
+    pub(crate) returned: Vec<Lease>,
     /// Jobs whose lock it holds, with the token.
-    pub(super) locks: BTreeMap<String, u64>,
+    pub(crate) locks: BTreeMap<String, u64>,
     /// What it was told about locks, and where in the order of things that belongs.
-    pub(super) lock_events: Vec<LockEvent>,
-    pub(super) claims: Vec<Claim>,
-    pub(super) grants: Vec<Grant>,
+    pub(crate) lock_events: Vec<LockEvent>,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) grants: Vec<Grant>,
     /// The last position it was shown.
-    pub(super) seen: Position,
-    pub(super) answers: u64,
+    pub(crate) seen: Position,
+    pub(crate) answers: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Doubt {
+pub(crate) enum Doubt {
     Borrow { pool: usize, key: String },
     Return { lease: Lease },
     Lock { job: String },
@@ -53,40 +53,40 @@ pub(super) enum Doubt {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lease {
-    pub(super) pool: usize,
-    pub(super) id: String,
-    pub(super) slot: u64,
-    pub(super) token: u64,
+pub(crate) struct Lease {
+    pub(crate) pool: usize,
+    pub(crate) id: String,
+    pub(crate) slot: u64,
+    pub(crate) token: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct LockEvent {
-    pub(super) at: Position,
-    pub(super) job: String,
+pub(crate) struct LockEvent {
+    pub(crate) at: Position,
+    pub(crate) job: String,
     /// The token of an acquisition; `None` for a release.
-    pub(super) token: Option<u64>,
+    pub(crate) token: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
-    pub(super) id: String,
-    pub(super) resource: String,
+pub(crate) struct Claim {
+    pub(crate) id: String,
+    pub(crate) resource: String,
     /// As last told: a waiting one may have become active since.
-    pub(super) status: String,
-    pub(super) token: Option<u64>,
+    pub(crate) status: String,
+    pub(crate) token: Option<u64>,
     /// How many restarts it has been looked up after its end.
-    pub(super) audits_since_end: u32,
+    pub(crate) audits_since_end: u32,
 }
 
 /// A token and whose it is.
 #[derive(Clone, Debug)]
-pub(super) struct Grant {
-    pub(super) resource: String,
-    pub(super) holder: String,
-    pub(super) token: u64,
+pub(crate) struct Grant {
+    pub(crate) resource: String,
+    pub(crate) holder: String,
+    pub(crate) token: u64,
     /// Where the grant is in the order of things, if the answer was about the grant itself.
-    pub(super) at: Option<Position>,
+    pub(crate) at: Option<Position>,
 }
 
 /// Long enough that nothing ends by itself.
@@ -95,7 +95,7 @@ const LEASES_MAX: usize = 4;
 const CLAIMS_MAX: usize = 3;
 
 impl Worker {
-    pub(super) fn new(world: &World, number: usize) -> Self {
+    pub(crate) fn new(world: &World, number: usize) -> Self {
         Worker {
             world: world.clone(),
             name: format!("worker-{number}"),
@@ -111,10 +111,11 @@ impl Worker {
         }
     }
 
-    /// Asks for one thing after the other until the connection breaks, and returns how it did.
-    pub(super) fn run(&mut self, addr: SocketAddr, answers: &AtomicU64) -> io::Error {
+    /// Asks for one thing after the other until the connection breaks or the service says that it cannot go on, and
+    /// returns how it did. What was under way then is in doubt.
+    pub(crate) fn run(&mut self, addr: SocketAddr, answers: &AtomicU64) -> io::Error {
         let mut client = match Client::connect(addr) {
-            Ok(client) => client,
+            Ok(client) => client.ending_with_the_service(),
             Err(error) => return error,
         };
         loop {
@@ -148,13 +149,13 @@ impl Worker {
     }
 
     /// The same key has the same body, now and after a restart.
-    pub(super) fn send_borrow(&self, client: &mut Client, pool: usize, key: &str) -> io::Result<Response> {
+    pub(crate) fn send_borrow(&self, client: &mut Client, pool: usize, key: &str) -> io::Result<Response> {
         let target = format!("/l/{}/borrow", self.world.pools[pool].id);
         let body = format!("{{\"ttl\":{TTL_S},\"wait\":0.01}}");
         client.call_with("POST", &target, &[("idempotency-key", key)], body.as_bytes())
     }
 
-    pub(super) fn take_lease(&mut self, pool: usize, answer: &Response, at: Option<Position>) {
+    pub(crate) fn take_lease(&mut self, pool: usize, answer: &Response, at: Option<Position>) {
         if answer.status == 409 {
             return;
         }
@@ -248,12 +249,12 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) fn send_create(&self, client: &mut Client, resource: &str, key: &str) -> io::Result<Response> {
+    pub(crate) fn send_create(&self, client: &mut Client, resource: &str, key: &str) -> io::Result<Response> {
         let body = format!("{{\"resource\":\"{resource}\",\"timeout\":{TTL_S},\"metadata\":\"{}\"}}", self.name);
         client.call_with("POST", "/v1/claims/", &[("idempotency-key", key)], body.as_bytes())
     }
 
-    pub(super) fn take_claim(&mut self, resource: String, answer: &Response, at: Option<Position>) -> String {
+    pub(crate) fn take_claim(&mut self, resource: String, answer: &Response, at: Option<Position>) -> String {
         assert!(matches!(answer.status, 201 | 202), "{}", answer.json());
         let mut claim =
             Claim { id: answer.text("id"), resource, status: String::new(), token: None, audits_since_end: 0 };
@@ -296,12 +297,12 @@ impl Worker {
 }
 
 impl Claim {
-    pub(super) fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         matches!(&*self.status, "waiting" | "active")
     }
 
     /// Takes over what an answer says of it. The first time it shows a token, that is a grant.
-    pub(super) fn learn(&mut self, answer: &Response, at: Option<Position>) -> Option<Grant> {
+    pub(crate) fn learn(&mut self, answer: &Response, at: Option<Position>) -> Option<Grant> {
         self.status = answer.text("status");
         let token = answer.json()["token"].as_u64();
         assert!(self.token.is_none() || self.token == token, "{self:?} became {}", answer.json());

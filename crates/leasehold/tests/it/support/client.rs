@@ -14,6 +14,8 @@ use super::PATIENCE;
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: BufReader<TcpStream>,
+    /// An answer that the service cannot go on is as good as none.
+    ends_with_the_service: bool,
 }
 
 /// An answer.
@@ -38,7 +40,13 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { stream: BufReader::new(stream) })
+        Ok(Client { stream: BufReader::new(stream), ends_with_the_service: false })
+    }
+
+    /// From now on a 502 or 503 is an error like a connection that broke.
+    pub(crate) fn ending_with_the_service(mut self) -> Client {
+        self.ends_with_the_service = true;
+        self
     }
 
     /// Asks and waits for the answer.
@@ -90,7 +98,18 @@ impl Client {
         let length = response.header("content-length").map_or(Ok(0), str::parse).map_err(|_| bad("bad length"))?;
         response.body.resize(length, 0);
         self.stream.read_exact(&mut response.body)?;
+        if self.ends_with_the_service && matches!(status, 502 | 503) {
+            return Err(io::Error::other(format!("{status}: {}", String::from_utf8_lossy(&response.body))));
+        }
         Ok(response)
+    }
+
+    /// The next answer, if it begins soon. An error says nothing about what comes later.
+    pub(crate) fn receive_within(&mut self, patience: Duration) -> io::Result<Response> {
+        self.stream.get_ref().set_read_timeout(Some(patience))?;
+        let begun = self.stream.fill_buf().map(<[u8]>::len);
+        self.stream.get_ref().set_read_timeout(Some(PATIENCE))?;
+        begun.and_then(|_| self.receive())
     }
 
     /// Whatever else comes until the peer closes, within `patience`.

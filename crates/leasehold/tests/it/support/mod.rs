@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, Position, Response};
-pub(crate) use server::{Launch, Server, leasehold, output_of};
+pub(crate) use server::{Ended, Launch, Server, leasehold, output_of};
 
 /// Long enough that no machine is too slow for it, short enough that a test that hangs fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

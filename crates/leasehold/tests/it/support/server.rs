@@ -27,6 +27,13 @@ pub(crate) struct Server {
     reader: Option<JoinHandle<()>>,
 }
 
+/// How a process ended that never listened.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) log: String,
+}
+
 /// What the process has written to its standard error so far.
 #[derive(Debug, Default)]
 struct Log {
@@ -42,7 +49,10 @@ struct LogState {
 
 /// The binary with nothing of ours in its environment.
 pub(crate) fn leasehold() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    without_our_variables(Command::new(env!("CARGO_BIN_EXE_leasehold")))
+}
+
+fn without_our_variables(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("LEASEHOLD_")) {
             command.env_remove(name);
@@ -78,6 +88,24 @@ impl Launch {
         Launch { command }
     }
 
+    /// The same, with no more than so many files and sockets open at once.
+    pub(crate) fn with_open_files(directory: &Path, files_max: u32) -> Launch {
+        Launch::after(&format!("ulimit -n {files_max}"), directory)
+    }
+
+    /// The same, with no file longer than so many KiB: writing past that fails, as on a full disk.
+    pub(crate) fn with_file_size(directory: &Path, kib_max: u32) -> Launch {
+        // In blocks of 512 bytes. The signal that goes with it would kill the process.
+        Launch::after(&format!("trap '' XFSZ && ulimit -f {}", kib_max * 2), directory)
+    }
+
+    fn after(limit: &str, directory: &Path) -> Launch {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_leasehold"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]);
+        Launch { command: without_our_variables(command) }.arg(directory)
+    }
+
     /// With this as its working directory.
     pub(crate) fn within(mut self, directory: &Path) -> Launch {
         self.command.current_dir(directory);
@@ -102,7 +130,21 @@ impl Launch {
         child.wait().unwrap();
     }
 
-    pub(crate) fn start(mut self) -> Server {
+    /// Under `strace`, which does as its arguments say and writes to `report` what it saw. The process under test is
+    /// still our own child, with its own exit code.
+    pub(crate) fn under_strace(self, args: &[&str], report: &Path) -> Launch {
+        let mut command = Command::new("strace");
+        command.args(["-D", "-f", "-y", "--seccomp-bpf", "-e", "signal=none"]).args(args).arg("-o").arg(report);
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        Launch { command: without_our_variables(command) }
+    }
+
+    pub(crate) fn start(self) -> Server {
+        self.try_start().unwrap_or_else(|Ended { status, log }| panic!("it ended with {status}: {log}"))
+    }
+
+    /// Starts it, unless it ends before it listens.
+    pub(crate) fn try_start(mut self) -> Result<Server, Ended> {
         let mut child = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Log::default());
         let stderr = child.stderr.take().expect("it is piped");
@@ -112,10 +154,13 @@ impl Launch {
         });
         // Made before it is known to listen, so that it does not outlive a start that fails.
         let mut server = Server { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) };
-        let line = server.wait_for_line("listening on http://");
+        let Some(line) = server.find_line("listening on http://") else {
+            let status = server.wait();
+            return Err(Ended { status, log: server.whole_log() });
+        };
         let addr = line.split("http://").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
         server.addr = addr.parse().unwrap_or_else(|error| panic!("{error} in {line:?}"));
-        server
+        Ok(server)
     }
 }
 
@@ -147,6 +192,10 @@ impl Server {
         (status, self.whole_log())
     }
 
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Waits until it ended.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let child = &mut self.child;
@@ -159,11 +208,16 @@ impl Server {
 
     /// The first line of the log with `part` in it.
     pub(crate) fn wait_for_line(&self, part: &str) -> String {
+        self.find_line(part).unwrap_or_else(|| panic!("no line with {part:?}, only: {}", self.log()))
+    }
+
+    /// `None` when the log ended without such a line, or there was none in time.
+    fn find_line(&self, part: &str) -> Option<String> {
         let found = |state: &LogState| state.text.lines().find(|line| line.contains(part)).map(str::to_owned);
         let state = self.log.state.lock().unwrap();
         let waiting = |state: &mut LogState| found(state).is_none() && !state.is_over;
         let (state, _) = self.log.grew.wait_timeout_while(state, PATIENCE, waiting).unwrap();
-        found(&state).unwrap_or_else(|| panic!("no line with {part:?}, only: {}", state.text))
+        found(&state)
     }
 
     /// Everything it wrote. Only once it has ended.

@@ -114,3 +114,51 @@ fn time(name: &str, text: &str) -> Result<u64, Problem> {
         Problem::bad_request(reason)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The query of a list of claims.
+    fn read(bytes: &[u8]) -> u64 {
+        let Ok(text) = std::str::from_utf8(bytes) else { return 0 };
+        let Ok(query) = Query::parse(Some(text)) else { return 1 };
+        match parse(&query) {
+            Ok(filter) => {
+                let given = [filter.ttl_us.is_some(), filter.active_us.is_some(), filter.waiting_us.is_some()];
+                leasehold_fuzz::outcome(&(given, filter.created.is_some(), filter.status, filter.resource.is_some()))
+            }
+            Err(problem) => {
+                assert_eq!(problem.status, 400);
+                assert!(problem.reason.len() < 600 && !problem.reason.chars().any(char::is_control), "{problem}");
+                // What was said, without what was quoted.
+                let words = problem.reason.split_whitespace().filter(|word| !word.contains(['"', '…', '\u{fffd}']));
+                leasehold_fuzz::outcome(&words.take(4).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    #[test]
+    fn no_query_is_too_strange() {
+        let words = [
+            "resource=",
+            "status=",
+            "active",
+            "ttl=",
+            "..",
+            "minimum_",
+            "maximum_",
+            "ttl",
+            "created",
+            "active_duration=",
+            "waiting_duration=",
+            "&",
+            "2024-01-15T10:30:00Z",
+            "-262143-01-01T00:00:00Z",
+            "1e300",
+            "limit=",
+            "offset=",
+        ];
+        leasehold_fuzz::run("filter", &words, read);
+    }
+}

@@ -24,8 +24,9 @@ pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Res
             let (reply, answer) = ask(driver, request, id).await;
             show(&subject, &reply, answer)
         }
-        Asked::Claims(list) => list::claims(driver, *list, id).await,
-        Asked::Resources(page) => list::resources(driver, page, id).await,
+        // On the heap: lists are seldom and large, and every parked caller would have room for one.
+        Asked::Claims(list) => Box::pin(list::claims(driver, *list, id)).await,
+        Asked::Resources(page) => Box::pin(list::resources(driver, page, id)).await,
         Asked::Mistaken { claim, problem } => {
             // Whatever is asked of a claim that does not exist, it does not exist.
             let (_, answer) = ask(driver, Command::ViewClaim { claim }.into(), id).await;

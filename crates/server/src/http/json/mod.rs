@@ -160,7 +160,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Text in quotes, cut to a length fit for an error and without control characters.
+/// Text in quotes, cut to a length fit for an error, without control characters, and without what may be a credential: a
+/// pool or lease id that went astray into another field is not repeated.
 pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(SHOWN_MAX) + 4);
     shown.push('"');
@@ -176,11 +177,24 @@ fn shown_raw(raw: &str) -> String {
 }
 
 fn cut_into(shown: &mut String, text: &str) {
+    let text = without_ids(text);
     let mut chars = text.chars();
     shown.extend(chars.by_ref().take(SHOWN_MAX).map(|c| if c.is_control() { '\u{fffd}' } else { c }));
     if chars.next().is_some() {
         shown.push('…');
     }
+}
+
+/// Replaces everything with as many hex digits in a row as a UUID has, hyphens or not.
+fn without_ids(text: &str) -> Cow<'_, str> {
+    const UUID_DIGITS: usize = 32;
+    let is_part = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let is_id = |run: &str| run.chars().filter(char::is_ascii_hexdigit).count() >= UUID_DIGITS;
+    let runs = || text.split(|c: char| !is_part(c)).filter(|run| is_id(run));
+    if runs().next().is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(runs().fold(text.to_owned(), |shown, id| shown.replace(id, "(an id)")))
 }
 
 fn missing(field: &str, allowed: &dyn fmt::Display) -> BadBody {

@@ -211,3 +211,27 @@ fn what_errors_repeat_is_short_and_printable() {
     let reason = with_x(&long, |object| object.seconds("x", TTL)).unwrap_err();
     assert!(reason.len() < 120, "{reason}");
 }
+
+#[test]
+fn ids_that_went_astray_are_not_repeated() {
+    let id = "0b8f5d1e-5f0c-4A8E-9a4e-2f1f6a1d7c11";
+    let bare = id.replace('-', "");
+    for (text, expected) in [
+        (id.to_owned(), "\"(an id)\"".to_owned()),
+        (bare.clone(), "\"(an id)\"".to_owned()),
+        (format!("{{{id}}}"), "\"{(an id)}\"".to_owned()),
+        (format!("two {id} and {bare}0"), "\"two (an id) and (an id)\"".to_owned()),
+        // Cut off, half of it would still be there.
+        (format!("{}{id}", "x".repeat(30)), format!("\"{}(an id)\"", "x".repeat(30))),
+        (id[..34].to_owned(), format!("\"{}\"", &id[..34])),
+        ("deadbeef".to_owned(), "\"deadbeef\"".to_owned()),
+    ] {
+        assert_eq!(shown(&text), expected);
+    }
+    let body = format!("{{\"ttl\":\"{id}\",\"{id}\":1}}");
+    let object = Object::parse(body.as_bytes()).unwrap();
+    let allowed = Seconds { least: Least::AboveZero, max_us: 1, above_max: AboveMax::Clamp };
+    for error in [object.seconds("ttl", allowed).unwrap_err(), object.refuse_unknown(&["ttl"]).unwrap_err()] {
+        assert!(!error.0.contains("5f0c") && error.0.contains("(an id)"), "{error}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The ceiling: Leasehold's own HTTP stack with nothing behind it. It reads a request's body and answers a constant of the
+//! size and with the headers of a borrow, so that what the service adds to its HTTP stack can be told from what that costs.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use leasehold_server::http::{Body, HttpLimits, Peer, bind, request, serve};
+
+// As in the service itself.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ANSWER: &str = concat!(
+    r#"{"lease":"49c7b202-6120-4bb0-88af-94759de40f33","position":0,"expires_at_unix":1794774753,"#,
+    r#""expires_in":30,"token":1234567,"renew_after":10}"#
+);
+
+fn main() -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        eprintln!("ceiling listening on http://{}", listener.local_addr()?);
+        serve(listener, Arc::new(answer), HttpLimits::default(), std::future::pending()).await;
+        Ok(())
+    })
+}
+
+/// How many requests were answered, for whoever asks with GET: the load generator's own count is checked against it.
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+
+async fn answer(request: Request<Incoming>, _peer: Peer) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    if parts.method == Method::GET {
+        return Response::new(Body::from(ANSWERED.load(Ordering::Relaxed).to_string()));
+    }
+    ANSWERED.fetch_add(1, Ordering::Relaxed);
+    // A body that cannot be read has nobody waiting for the answer.
+    let _ = request::read_body(&parts.headers, body, Duration::from_secs(10)).await;
+    let mut response = Response::new(Body::from(ANSWER));
+    let headers = response.headers_mut();
+    headers.reserve(8);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(HeaderName::from_static("x-request-id"), HeaderValue::from_static("796ea34f-0123456"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(HeaderName::from_static("leasehold-position"), HeaderValue::from_static("1.1234567"));
+    response
+}

@@ -1,0 +1,192 @@
+//! Everything that is measured side by side, and how each is started, asked and checked. All of them listen on 127.0.0.1
+//! and keep their data in one directory, so that they share the disk.
+
+mod leasehold;
+mod others;
+mod process;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+use serde::Serialize;
+
+use crate::drive::{Line, Outcome, Plan, connect, drive};
+use crate::script::{Constant, EtcdLock, PoolCycle, PostgresSlot, RedisLock, pool_id};
+use crate::wire::{http, postgres, resp};
+pub(crate) use leasehold::Leasehold;
+use leasehold::Metrics;
+use process::Process;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Peer {
+    Leasehold,
+    LeaseholdMemory,
+    Ceiling,
+    RedisAlways,
+    RedisMemory,
+    Postgres,
+    Etcd,
+}
+
+impl Peer {
+    pub(crate) const ALL: [Peer; 7] = [
+        Peer::Leasehold,
+        Peer::LeaseholdMemory,
+        Peer::Ceiling,
+        Peer::RedisAlways,
+        Peer::RedisMemory,
+        Peer::Postgres,
+        Peer::Etcd,
+    ];
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Peer::Leasehold => "Leasehold",
+            Peer::LeaseholdMemory => "Leasehold --memory",
+            Peer::Ceiling => "constant answer",
+            Peer::RedisAlways => "Redis, fsync always",
+            Peer::RedisMemory => "Redis, no persistence",
+            Peer::Postgres => "PostgreSQL",
+            Peer::Etcd => "etcd",
+        }
+    }
+
+    fn file_name(self) -> &'static str {
+        match self {
+            Peer::Leasehold => "leasehold",
+            Peer::LeaseholdMemory => "leasehold-memory",
+            Peer::Ceiling => "ceiling",
+            Peer::RedisAlways => "redis-always",
+            Peer::RedisMemory => "redis-memory",
+            Peer::Postgres => "postgres",
+            Peer::Etcd => "etcd",
+        }
+    }
+}
+
+/// Where data goes and our own binaries are.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+    pub(crate) binaries: PathBuf,
+}
+
+impl Place {
+    /// A fresh directory in it.
+    pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
+        let path = self.dir.join(name);
+        if path.exists() {
+            std::fs::remove_dir_all(&path)?;
+        }
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+
+    fn binary(&self, name: &str) -> PathBuf {
+        self.binaries.join(name)
+    }
+}
+
+/// A peer that takes requests.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) peer: Peer,
+    pub(crate) addr: SocketAddr,
+    pub(crate) version: String,
+    _process: Process,
+}
+
+impl Running {
+    pub(crate) fn start(peer: Peer, place: &Place) -> Result<Self> {
+        let dir = place.fresh(peer.file_name())?;
+        let started = match peer {
+            Peer::Leasehold => leasehold::start(place, &dir, &["--data", &text(&dir.join("data"))])?,
+            Peer::LeaseholdMemory => leasehold::start(place, &dir, &["--memory"])?,
+            Peer::Ceiling => leasehold::start_ceiling(place, &dir)?,
+            Peer::RedisAlways => others::start_redis(&dir, true)?,
+            Peer::RedisMemory => others::start_redis(&dir, false)?,
+            Peer::Postgres => others::start_postgres(&dir)?,
+            Peer::Etcd => others::start_etcd(&dir)?,
+        };
+        let (process, addr, version) = started;
+        Ok(Running { peer, addr, version, _process: process })
+    }
+
+    /// A connection that borrows and returns a thing of its own.
+    pub(crate) fn cycle(&self, number: u64) -> Result<Line> {
+        match self.peer {
+            Peer::Leasehold | Peer::LeaseholdMemory => Line::open(self.addr, PoolCycle::new(self.addr, number)?),
+            Peer::Ceiling => Line::open(self.addr, Constant::new(number)),
+            Peer::RedisAlways | Peer::RedisMemory => RedisLock::line(self.addr, number),
+            Peer::Postgres => PostgresSlot::line(self.addr, number),
+            Peer::Etcd => EtcdLock::line(self.addr, number),
+        }
+    }
+
+    /// What the peer itself counts as answered, where it counts: the generator's figures are checked against it.
+    pub(crate) fn served(&self) -> Result<Option<u64>> {
+        Ok(match self.peer {
+            Peer::Leasehold | Peer::LeaseholdMemory => {
+                let metrics = Metrics::read(self.addr)?;
+                Some(metrics.number("leasehold_requests_total{dialect=\"pools\",status=\"200\"}").unwrap_or(0))
+            }
+            Peer::Ceiling => Some(http::expect_ok(self.addr, "GET", "/", "")?.parse()?),
+            Peer::RedisAlways | Peer::RedisMemory => {
+                let stats = resp::call(&mut connect(self.addr)?, &[b"INFO", b"commandstats"])?;
+                let calls = |name: &str| -> Option<u64> {
+                    let rest = stats.split(&format!("cmdstat_{name}:calls=")).nth(1)?;
+                    rest.split(',').next()?.parse().ok()
+                };
+                Some(calls("set").unwrap_or(0) + calls("evalsha").unwrap_or(0))
+            }
+            Peer::Postgres | Peer::Etcd => None,
+        })
+    }
+
+    /// Drives lines that were made for this peer, and holds the generator's count against the peer's own.
+    pub(crate) fn drive(&self, lines: Vec<Line>, plan: &Plan<'_>) -> Result<Outcome> {
+        let before = self.served()?;
+        let outcome = drive(lines, plan)?;
+        if let (Some(before), Some(after)) = (before, self.served()?) {
+            let served = after - before;
+            ensure!(served == outcome.heard, "{} answers were heard, the peer counts {served}", outcome.heard);
+        }
+        Ok(outcome)
+    }
+
+    /// After a run nobody holds anything: every borrow was followed by a return that took effect.
+    pub(crate) fn check_nothing_held(&self, connections: u64) -> Result<()> {
+        let held = match self.peer {
+            Peer::Leasehold | Peer::LeaseholdMemory => {
+                let mut stream = connect(self.addr)?;
+                let mut held = 0;
+                for number in 0..connections {
+                    let (_, body) = http::call_on(&mut stream, "GET", &format!("/l/{}", pool_id(1, number)), "")?;
+                    held += http::integer(body.as_bytes(), b"\"in_use\":").unwrap_or(1);
+                }
+                held
+            }
+            Peer::RedisAlways | Peer::RedisMemory => {
+                let size = resp::call(&mut connect(self.addr)?, &[b"DBSIZE"])?;
+                size.trim_start_matches(':').parse()?
+            }
+            Peer::Postgres => {
+                let mut stream = connect(self.addr)?;
+                postgres::start(&mut stream, "postgres", "postgres")?;
+                postgres::query(&mut stream, "SELECT pool FROM slots WHERE lease IS NOT NULL")?.rows.into()
+            }
+            // etcd checked itself: a key that is still there makes the next `Lock` wait for ever.
+            Peer::Ceiling | Peer::Etcd => 0,
+        };
+        if held > 0 {
+            bail!("{} still holds {held} after everything was returned", self.peer.label());
+        }
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,78 @@
+//! Bugs on purpose. The simulation arms one at a time and must find it; without the feature `planted` this file is not
+//! compiled, and every `planted!(…)` in the code is the constant `false`.
+
+use std::cell::Cell;
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Bug { $($(#[$doc])* $name),+ }
+
+        impl Bug {
+            pub const ALL: &'static [Bug] = &[$(Bug::$name),+];
+        }
+    };
+}
+
+bugs! {
+    // The engine decides.
+    TokenFromRow,
+    ExpiryWithoutRecheck,
+    LostWakeUpOnHandBack,
+    LostWakeUpOnExpiry,
+    LostWakeUpOnRaise,
+    LastInFirstOut,
+    CapacityNotHeeded,
+    GraceOffByOne,
+    GraceForStrangers,
+    ReleaseByStranger,
+    HandBackOfWhatIsKnown,
+    KeySpentByHandBack,
+    KeyFingerprintIgnored,
+    RenewalOfTheEnded,
+    FullDiskIgnored,
+    DeadlineKeptWhenShortened,
+    WaiterNeverGivesUp,
+    StandingWithdrawnAtRestart,
+    // The engine remembers.
+    JoinedNotSeen,
+    TtlResetOnRestart,
+    TokenNotInCheckpoint,
+    CheckpointOfTheFuture,
+    WaitNotInCheckpoint,
+    // The partition answers.
+    AckBeforeSync,
+    ReadBeforeDurable,
+    RefusalBeforeDurable,
+    WokenBeforeDurable,
+    GateOffByOne,
+    NoHandBackWhenLate,
+    LeaverStaysInLine,
+    LeaverTakesOthersAlong,
+    WaitersSurviveRestart,
+    // Service time.
+    DeadlineFromTheWall,
+    StandstillCharged,
+    AppendCharged,
+    NoMarks,
+    TimeFromCheckpoint,
+    // The journal.
+    KeyNotInBatch,
+    ChecksumNotCompared,
+    ResendWithoutPosition,
+    FencedOwnerWrites,
+    EpochNotRaised,
+}
+
+thread_local! {
+    static ARMED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// This bug, and no other, is in the code from now on, on this thread.
+pub fn arm(bug: Option<Bug>) {
+    ARMED.set(bug);
+}
+
+pub fn is_armed(bug: Bug) -> bool {
+    ARMED.get() == Some(bug)
+}

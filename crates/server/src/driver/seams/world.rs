@@ -1,0 +1,372 @@
+//! What a story of the seams plays in: a driver on a store in memory, callers that speak to it the way the dialects do, and
+//! clocks that move time on a thread of their own.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+
+use leasehold_engine::{
+    Acquire, ClaimId, Command, Engine, Fact, IdempotencyKey, Limits, Patience, Refusal, Reply, ResourceKey, Status,
+    Wall,
+};
+use leasehold_journal::store::Opened;
+use leasehold_journal::{
+    Batch, Denial, MemoryOpener, Opener, PartitionLimits, Position, Room, Sizes, Store, StoreError, TICK_US, recover,
+};
+use shuttle::future::block_on;
+use shuttle::rand::{Rng as _, thread_rng};
+use shuttle::thread;
+
+use crate::driver::{Answered, Clock, Committing, Driver, Handle, Shared};
+use crate::observe::Observer;
+use crate::sync::{advance_time, reset_time};
+
+const POOL: ResourceKey = ResourceKey::Pool(7);
+const HOUR_US: u64 = 3_600_000_000;
+/// As long as the committer gathers at most.
+const GATHER_US: u64 = 500;
+
+/// A driver, and all that is known of it from outside.
+pub(super) struct World {
+    driver: Driver,
+    store: MemoryOpener,
+    durable: Arc<AtomicU64>,
+    ids: Arc<AtomicU64>,
+}
+
+/// What a caller knows in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Holds(ClaimId),
+    /// It left, or was turned away.
+    Nothing,
+}
+
+impl Told {
+    pub(super) fn claim(&self) -> Option<ClaimId> {
+        match self {
+            Told::Holds(claim) => Some(*claim),
+            Told::Nothing => None,
+        }
+    }
+}
+
+impl World {
+    /// One pool with so many slots.
+    pub(super) fn new(capacity: u32) -> World {
+        World::with_store_failing_after(capacity, u64::MAX)
+    }
+
+    /// The same on a store that does so many appends, and then no more.
+    pub(super) fn with_store_failing_after(capacity: u32, appends: u64) -> World {
+        reset_time();
+        let store = MemoryOpener::keeping();
+        let durable = Arc::new(AtomicU64::new(0));
+        let opener = Watched { opener: store.clone(), durable: Arc::clone(&durable), appends };
+        let recovery = recover(&opener, 0, Limits::default()).expect("there is nothing to read");
+        let limits = PartitionLimits { callers_max: 100, store_timeout_us: HOUR_US };
+        let clock = Clock::manual(Wall(1_700_000_000_000_000));
+        let driver = Driver::start(recovery, limits, Arc::new(Observer::new()), clock);
+        let world = World { driver, store, durable, ids: Arc::default() };
+        let configured = block_on(world.driver.handle().call(Command::Configure { resource: POOL, capacity }));
+        assert!(matches!(configured.answer, Ok(Reply::Resource(_))), "{configured:?}");
+        world
+    }
+
+    pub(super) fn caller(&self, number: u64) -> Caller {
+        let (durable, ids) = (Arc::clone(&self.durable), Arc::clone(&self.ids));
+        Caller { handle: self.driver.handle(), durable, ids, number, ttl_us: HOUR_US, key: None }
+    }
+
+    pub(super) fn still_holds(&self, claim: ClaimId) {
+        let view = block_on(self.driver.handle().call(Command::ViewLease { resource: POOL, claim }));
+        assert!(matches!(view.answer, Ok(Reply::Lease(_))), "{view:?}");
+    }
+
+    /// Nobody is waiting and `held` slots are taken; what the journal says is what there is. Ends the driver.
+    pub(super) fn comes_to_rest(self, held: usize) {
+        let handle = self.driver.handle();
+        // What nobody took may still be on its way back. If it never comes, this goes on until the steps run out.
+        while self.in_use() != (held, 0) {
+            thread::yield_now();
+        }
+        let callers = handle.callers();
+        assert_eq!((callers.held, callers.parked), (0, 0));
+        let totals = handle.totals();
+        assert_eq!((totals.claims, totals.waiting), (held, 0));
+        self.driver.close();
+        self.driver.shut_down().expect("the store is fine");
+        assert_eq!(recovered(&self.store).totals(), totals, "the journal has something else");
+    }
+
+    /// Slots taken, and callers in the queue.
+    fn in_use(&self) -> (usize, usize) {
+        let view = block_on(self.driver.handle().call(Command::ViewResource { resource: POOL }));
+        let Ok(Reply::Resource(view)) = view.answer else { panic!("the pool is there, but {view:?}") };
+        (view.in_use as usize, view.waiting as usize)
+    }
+
+    pub(super) fn close(&self) {
+        self.driver.close();
+    }
+
+    /// Ends the driver; exactly these claims are in the journal.
+    pub(super) fn ends_with(self, held: &[ClaimId]) {
+        self.driver.shut_down().expect("the store is fine");
+        assert_eq!(holders(recovered(&self.store)), sorted(held));
+    }
+
+    /// The store may have failed: then the journal may know more than anybody was told, and never less.
+    pub(super) fn failed_or_ends_with(self, held: &[ClaimId]) {
+        self.driver.close();
+        let ended = self.driver.shut_down();
+        let (holders, held) = (holders(recovered(&self.store)), sorted(held));
+        match ended {
+            Ok(()) => assert_eq!(holders, held),
+            Err(_) => assert!(held.iter().all(|claim| holders.contains(claim)), "{held:?} were promised, {holders:?}"),
+        }
+    }
+
+    /// Lets time pass whenever the committer gathers, and too little of it for anything else to be due.
+    pub(super) fn let_gathering_time_out(&self) -> Ticking {
+        let left_us = AtomicU64::new(TICK_US - 1);
+        Ticking::start(self, move |_| {
+            let step_us = GATHER_US.min(left_us.load(Ordering::Relaxed));
+            left_us.fetch_sub(step_us, Ordering::Relaxed);
+            step_us
+        })
+    }
+
+    /// Lets time pass up to whatever is due next, and no further.
+    pub(super) fn let_time_pass(&self) -> Ticking {
+        Ticking::start(self, |until_due_us| until_due_us.min(TICK_US))
+    }
+}
+
+fn recovered(store: &MemoryOpener) -> Engine {
+    recover(store, 0, Limits::default()).expect("what was appended can be read").engine
+}
+
+/// Who has a slot, in the order of their ids.
+fn holders(mut engine: Engine) -> Vec<ClaimId> {
+    let mut facts = Vec::new();
+    engine.begin_snapshot();
+    while engine.step_snapshot(1_000, &mut facts) {}
+    let mut holders: Vec<ClaimId> = facts
+        .into_iter()
+        .filter_map(|fact| match fact {
+            Fact::Claim(claim) => (claim.status == Status::Active).then_some(claim.claim),
+            Fact::Counters(_) | Fact::Resource(_) => None,
+        })
+        .collect();
+    holders.sort_unstable();
+    holders
+}
+
+fn sorted(claims: &[ClaimId]) -> Vec<ClaimId> {
+    let mut claims = claims.to_vec();
+    claims.sort_unstable();
+    claims
+}
+
+/// Somebody who asks. Every answer must be durable when it comes.
+pub(super) struct Caller {
+    handle: Handle,
+    durable: Arc<AtomicU64>,
+    ids: Arc<AtomicU64>,
+    number: u64,
+    ttl_us: u64,
+    key: Option<&'static str>,
+}
+
+impl Caller {
+    pub(super) fn with_key(mut self, key: &'static str) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    pub(super) fn with_ttl_us(mut self, ttl_us: u64) -> Self {
+        self.ttl_us = ttl_us;
+        self
+    }
+
+    /// Where there is room.
+    pub(super) fn borrow_now(&self) -> ClaimId {
+        let told = self.hear(block_on(self.ask(0)));
+        told.claim().expect("there is room")
+    }
+
+    pub(super) fn borrow_waiting(&self) -> Told {
+        self.hear(block_on(self.ask(HOUR_US)))
+    }
+
+    /// Hangs up after so many looks whether an answer is there; it may well be there before.
+    pub(super) fn borrow_and_maybe_leave(&self) -> Told {
+        let mut looks = thread_rng().gen_range(0..12);
+        let answered = block_on(async {
+            let mut asking = pin!(self.ask(HOUR_US));
+            poll_fn(|cx| match asking.as_mut().poll(cx) {
+                Poll::Ready(answered) => Poll::Ready(Some(answered)),
+                Poll::Pending if looks == 0 => Poll::Ready(None),
+                Poll::Pending => {
+                    looks -= 1;
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            })
+            .await
+        });
+        answered.map_or(Told::Nothing, |answered| self.hear(answered))
+    }
+
+    /// Whether it was held until now.
+    pub(super) fn give_back(&self, claim: ClaimId) -> bool {
+        let answered = block_on(self.handle.call(Command::Return { resource: POOL, claim }));
+        self.is_durable(&answered);
+        match answered.answer {
+            Ok(Reply::Returned(was_held)) => was_held,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ask(&self, wait_us: u64) -> impl Future<Output = Answered> {
+        let id = u128::from(self.number) << 64 | u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1);
+        self.handle.call(Command::Acquire(Box::new(Acquire {
+            resource: POOL,
+            id: ClaimId(id),
+            ttl_us: self.ttl_us,
+            patience: Patience::For { wait_us },
+            client: None,
+            key: self.key.map(|name| IdempotencyKey { name: name.into(), fingerprint: 1 }),
+            metadata: None,
+        })))
+    }
+
+    fn hear(&self, answered: Answered) -> Told {
+        self.is_durable(&answered);
+        match answered.answer {
+            Ok(Reply::Lease(lease)) => Told::Holds(lease.claim),
+            Err(Denial::ShuttingDown | Denial::Refused(Refusal::NoneFree { .. })) => Told::Nothing,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_durable(&self, answered: &Answered) {
+        let durable = Position(self.durable.load(Ordering::SeqCst));
+        assert!(answered.position <= durable, "answered at {:?}, durable up to {durable:?}", answered.position);
+    }
+}
+
+/// A thread that moves time.
+pub(super) struct Ticking {
+    is_over: Arc<AtomicBool>,
+    /// Gives whether it ever saw the committer gather.
+    thread: thread::JoinHandle<bool>,
+}
+
+impl Ticking {
+    /// `step` says how far to go, given how far it is to what is due next.
+    fn start(world: &World, step: impl Fn(u64) -> u64 + Send + 'static) -> Ticking {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let thread = thread::spawn({
+            let (shared, is_over) = (Arc::clone(&world.driver.shared), Arc::clone(&is_over));
+            move || {
+                let mut has_gathered = false;
+                while !is_over.load(Ordering::Relaxed) {
+                    has_gathered |= tick(&shared, &step);
+                    thread::yield_now();
+                }
+                has_gathered
+            }
+        });
+        Ticking { is_over, thread }
+    }
+
+    /// Whether the committer gathered meanwhile.
+    pub(super) fn stop(self) -> bool {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().expect("a clock does not panic")
+    }
+}
+
+fn tick(shared: &Shared, step: impl Fn(u64) -> u64) -> bool {
+    let inner = shared.lock();
+    let now_us = shared.clock.mono_us();
+    let until_due_us = inner.partition.next_wake().map_or(0, |wake_us| wake_us.saturating_sub(now_us));
+    let step_us = step(until_due_us);
+    shared.clock.advance(step_us);
+    advance_time(step_us);
+    matches!(inner.committer, Committing::Gathering { .. })
+}
+
+/// A store that says how far it is, lets others run while it writes, and may fail.
+struct Watched {
+    opener: MemoryOpener,
+    durable: Arc<AtomicU64>,
+    appends: u64,
+}
+
+impl Opener for Watched {
+    fn open(
+        &self,
+        partition: u32,
+        visit: &mut dyn FnMut(leasehold_journal::store::Recovered<'_>) -> Result<(), StoreError>,
+    ) -> Result<Opened, StoreError> {
+        let opened = self.opener.open(partition, visit)?;
+        let store =
+            WatchedStore { store: opened.store, durable: Arc::clone(&self.durable), appends_left: self.appends };
+        Ok(Opened { store: Box::new(store), ..opened })
+    }
+}
+
+struct WatchedStore {
+    store: Box<dyn Store>,
+    durable: Arc<AtomicU64>,
+    appends_left: u64,
+}
+
+impl WatchedStore {
+    fn store(&mut self) -> &mut dyn Store {
+        self.store.as_mut()
+    }
+}
+
+impl Store for WatchedStore {
+    fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        thread::yield_now();
+        if self.appends_left == 0 {
+            return Err(StoreError::Misused("this store was to fail"));
+        }
+        self.appends_left -= 1;
+        self.store().append(batch)?;
+        self.durable.store(batch.last.0, Ordering::SeqCst);
+        thread::yield_now();
+        Ok(())
+    }
+
+    fn begin_checkpoint(&mut self, upto: Position) -> Result<(), StoreError> {
+        self.store().begin_checkpoint(upto)
+    }
+
+    fn put_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
+        self.store().put_chunk(chunk)
+    }
+
+    fn finish_checkpoint(&mut self) -> Result<(), StoreError> {
+        self.store().finish_checkpoint()
+    }
+
+    fn maintain(&mut self) -> Result<bool, StoreError> {
+        self.store().maintain()
+    }
+
+    fn room(&self) -> Room {
+        Room::Enough
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes::default()
+    }
+}

@@ -1,0 +1,144 @@
+//! One claim and one resource, as the journal tells of them.
+
+use std::sync::Arc;
+
+use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Kind, ResourceKey, Time};
+
+use super::When;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Waiting,
+    Active,
+    Grace,
+    Lapsed,
+    Ended(Ending),
+}
+
+impl State {
+    pub(crate) fn holds(self) -> bool {
+        matches!(self, State::Active | State::Grace | State::Lapsed)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseLog {
+    pub(crate) position: u64,
+    pub(crate) deadline: Time,
+    pub(crate) ttl_us: u64,
+    pub(crate) when: When,
+}
+
+/// A grant as it was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) position: u64,
+    pub(crate) slot: u32,
+    pub(crate) token: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) resource: ResourceKey,
+    pub(crate) claimed: u64,
+    /// When that was decided, by the world's clock.
+    pub(crate) claimed_us: u64,
+    pub(crate) ttl_us: u64,
+    pub(crate) wait_until: Time,
+    pub(crate) client: Option<Arc<str>>,
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) state: State,
+    pub(crate) seen: bool,
+    pub(crate) granted: Option<Held>,
+    /// Of its grant and of every renewal, oldest first.
+    pub(crate) leases: Vec<LeaseLog>,
+    pub(crate) grace_us: u64,
+    pub(crate) ended: Option<(u64, Ending)>,
+    pub(crate) forgotten: Option<u64>,
+}
+
+impl Entry {
+    pub(crate) fn held_at(&self, position: u64) -> bool {
+        self.granted.is_some_and(|held| held.position <= position) && !self.ended_by(position)
+    }
+
+    pub(crate) fn waited_at(&self, position: u64) -> bool {
+        let granted = self.granted.is_some_and(|held| held.position <= position);
+        self.claimed <= position && !granted && !self.ended_by(position)
+    }
+
+    pub(crate) fn ended_by(&self, position: u64) -> bool {
+        self.ended.is_some_and(|(at, _)| at <= position) || self.forgotten.is_some_and(|at| at <= position)
+    }
+
+    pub(crate) fn lease_at(&self, position: u64) -> Option<&LeaseLog> {
+        self.leases.iter().rev().find(|lease| lease.position <= position)
+    }
+
+    /// Whether the lease told of at `told` was still the last one when it ended at `ended`. Otherwise its holder asked
+    /// for another, which may have been shorter.
+    pub(crate) fn is_last_lease(&self, told: u64, ended: u64) -> bool {
+        told < ended && self.leases.iter().all(|lease| lease.position <= told || lease.position > ended)
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.leases.last().map_or(Time::NEVER, |lease| lease.deadline)
+    }
+
+    /// Whether its key still names it: until it is forgotten, unless nothing came of it.
+    pub(crate) fn keeps_key(&self) -> bool {
+        let kind = self.resource.kind();
+        self.forgotten.is_none()
+            && match self.state {
+                State::Ended(Ending::HandedBack) => false,
+                State::Ended(_) => kind == Kind::Claim || (kind == Kind::Pool && self.granted.is_some()),
+                State::Waiting | State::Active | State::Grace | State::Lapsed => true,
+            }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) capacity: u32,
+    pub(crate) configured: bool,
+    /// Waiting claims in order of arrival.
+    pub(crate) queue: Vec<ClaimId>,
+    /// Slot and claim of every holder.
+    pub(crate) holders: Vec<(u32, ClaimId)>,
+    /// Outlives the resource.
+    pub(crate) last_token: u64,
+    /// Position and (capacity, configured) from there on.
+    pub(crate) shapes: Vec<(u64, (u32, bool))>,
+}
+
+impl Row {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Row {
+            capacity: Row::default_capacity(kind),
+            configured: false,
+            queue: Vec::new(),
+            holders: Vec::new(),
+            last_token: 0,
+            shapes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn default_capacity(kind: Kind) -> u32 {
+        match kind {
+            Kind::Pool => 0,
+            Kind::Claim | Kind::Lock => 1,
+        }
+    }
+
+    pub(crate) fn reshape(&mut self, position: u64, capacity: u32, configured: bool) {
+        self.capacity = capacity;
+        self.configured = configured;
+        self.shapes.push((position, (capacity, configured)));
+    }
+
+    pub(crate) fn lowest_free(&self) -> u32 {
+        let slots = 0..=u32::try_from(self.holders.len()).expect("slots are few");
+        let mut free = slots.filter(|slot| self.holders.iter().all(|(taken, _)| taken != slot));
+        free.next().expect("one more slot than holders")
+    }
+}

@@ -1,0 +1,174 @@
+//! What the durable bytes say: every accepted batch, decoded and replayed by a model that shares no code with the
+//! engine. Invariants of the journal are checked change by change on the way in.
+
+mod entry;
+mod replay;
+mod witness;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use leasehold_engine::{ClaimId, Engine, Kind, Limits, Moment, ResourceKey, Time};
+use leasehold_journal::Batch;
+use leasehold_journal::record::decode_batch;
+
+pub(crate) use entry::{Entry, Held, LeaseLog, Row, State};
+
+use crate::invariant::{self, Check, Violation};
+use crate::sometimes::{Rare, RareCounts};
+
+/// When something was decided, on every clock the world has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct When {
+    pub(crate) world_us: u64,
+    /// Service time may not have passed faster than this.
+    pub(crate) fair_us: u64,
+    /// Time in which nothing stood in the way of serving.
+    pub(crate) served_us: u64,
+    /// Outages so far.
+    pub(crate) outages: u64,
+    /// The disk was known to be nearly full.
+    pub(crate) is_low: bool,
+}
+
+/// What was ever asked for, to find changes that nobody asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    pub(crate) renewals: BTreeSet<ClaimId>,
+    pub(crate) releases: BTreeSet<ClaimId>,
+    pub(crate) revocations: BTreeSet<ClaimId>,
+    pub(crate) locks: BTreeSet<(ResourceKey, Arc<str>)>,
+    pub(crate) unlocks: BTreeSet<(ResourceKey, Arc<str>)>,
+    pub(crate) deletions: BTreeSet<ResourceKey>,
+    pub(crate) acquisitions: BTreeSet<ClaimId>,
+    /// Definite refusals of these were told.
+    pub(crate) refused: BTreeSet<ClaimId>,
+    /// Their callers were told that the store was late.
+    pub(crate) given_up: BTreeSet<ClaimId>,
+    /// Grants that a client has heard of.
+    pub(crate) acknowledged: BTreeSet<ClaimId>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// The last durable position.
+    pub(crate) head: u64,
+    /// The epoch of whoever opened the stream last.
+    pub(crate) epoch: u64,
+    /// Each epoch and where the stream ended when it began.
+    pub(crate) reigns: Vec<(u64, u64)>,
+    pub(crate) at: Time,
+    pub(crate) newest: Option<Batch>,
+    pub(crate) claims: BTreeMap<ClaimId, Entry>,
+    /// Those that have not ended.
+    pub(crate) live: BTreeSet<ClaimId>,
+    pub(crate) rows: BTreeMap<ResourceKey, Row>,
+    pub(crate) last_token: u64,
+    /// A standby: the real engine, fed from the durable bytes only.
+    pub(crate) standby: Engine,
+    pub(crate) rare: RareCounts,
+}
+
+/// What an accepted batch did that others want to know of.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// Leases that ran out: at which position, and when that was decided.
+    pub(crate) expired: Vec<(ClaimId, u64, When)>,
+    pub(crate) withdrawn: Vec<(ClaimId, When)>,
+    pub(crate) claimed: Vec<(ClaimId, When)>,
+}
+
+impl Ledger {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Ledger {
+            head: 0,
+            epoch: 0,
+            reigns: Vec::new(),
+            at: Time(0),
+            newest: None,
+            claims: BTreeMap::new(),
+            live: BTreeSet::new(),
+            rows: BTreeMap::new(),
+            last_token: 0,
+            standby: Engine::new(limits),
+            rare: RareCounts::default(),
+        }
+    }
+
+    /// Somebody opened the stream.
+    pub(crate) fn opened(&mut self, epoch: u64) -> Check {
+        invariant::s10_fencing::on_open(self.epoch, epoch)?;
+        self.epoch = epoch;
+        self.reigns.push((epoch, self.head));
+        Ok(())
+    }
+
+    /// The store took a batch. `whens`: when each of its changes was decided.
+    pub(crate) fn accept(&mut self, batch: &Batch, whens: &[When], asks: &Asks) -> Result<News, Violation> {
+        let mut news = News::default();
+        if self.newest.as_ref() == Some(batch) {
+            return Ok(news);
+        }
+        invariant::s10_fencing::on_accept(self, batch)?;
+        let decoded = decode_batch(&batch.record).map_err(|error| Violation {
+            invariant: "S16",
+            what: format!("a batch just written cannot be read: {error}"),
+        })?;
+        self.rare.hit_if(decoded.changes.len() >= 8, Rare::BatchOfManyChanges);
+        for (n, (moment, change)) in decoded.changes.iter().enumerate() {
+            let when = whens.get(n).copied().unwrap_or_default();
+            self.head += 1;
+            self.replay(*moment, change, when, asks, &mut news)?;
+            self.standby.apply(*moment, change);
+        }
+        self.newest = Some(batch.clone());
+        invariant::l1_settled::check(self)?;
+        invariant::l3_expiry::on_batch(self)?;
+        Ok(news)
+    }
+
+    pub(crate) fn row(&mut self, key: &ResourceKey) -> &mut Row {
+        self.rows.entry(key.clone()).or_insert_with(|| Row::new(key.kind()))
+    }
+
+    pub(crate) fn entry(&mut self, claim: ClaimId) -> Result<&mut Entry, Violation> {
+        self.claims.get_mut(&claim).ok_or_else(|| Violation {
+            invariant: "S15",
+            what: format!("a change names {claim:?}, which the journal never claimed"),
+        })
+    }
+
+    /// Claims that have not ended.
+    pub(crate) fn living(&self) -> impl Iterator<Item = (&ClaimId, &Entry)> {
+        self.live.iter().filter_map(|claim| self.claims.get_key_value(claim))
+    }
+
+    fn check_time(&mut self, moment: Moment) -> Check {
+        invariant::ensure(moment.at >= self.at, "S15", || {
+            format!("service time ran backwards: {:?} after {:?}", moment.at, self.at)
+        })?;
+        self.at = moment.at;
+        Ok(())
+    }
+
+    /// The slots of a resource that were taken after the change at `position`.
+    pub(crate) fn in_use_at(&self, key: &ResourceKey, position: u64) -> usize {
+        self.claims.values().filter(|entry| entry.resource == *key && entry.held_at(position)).count()
+    }
+
+    pub(crate) fn waiting_at(&self, key: &ResourceKey, position: u64) -> usize {
+        self.claims.values().filter(|entry| entry.resource == *key && entry.waited_at(position)).count()
+    }
+
+    /// Capacity and whether it was configured, after the change at `position`.
+    pub(crate) fn shape_at(&self, key: &ResourceKey, position: u64) -> (u32, bool) {
+        let default = (Row::default_capacity(key.kind()), false);
+        self.rows.get(key).map_or(default, |row| {
+            row.shapes.iter().rev().find(|(at, _)| *at <= position).map_or(default, |(_, shape)| *shape)
+        })
+    }
+}
+
+pub(crate) fn is_lock(key: &ResourceKey) -> bool {
+    key.kind() == Kind::Lock
+}

@@ -1,0 +1,220 @@
+//! The model's own reading of every change, with the invariants a change must keep.
+
+use leasehold_engine::{Change, ClaimId, Claimed, Ending, Kind, Lease, Moment};
+
+use super::{Asks, Entry, Held, LeaseLog, Ledger, News, Row, State, When};
+use crate::invariant::{self, Check, ensure};
+use crate::sometimes::Rare;
+
+impl Ledger {
+    pub(super) fn replay(
+        &mut self,
+        moment: Moment,
+        change: &Change,
+        when: When,
+        asks: &Asks,
+        news: &mut News,
+    ) -> Check {
+        self.check_time(moment)?;
+        let position = self.head;
+        match change {
+            Change::Marked => self.rare.hit(Rare::TimeMarkWritten),
+            Change::Configured { resource, capacity } => {
+                let row = self.row(resource);
+                let held = row.holders.len();
+                let was_deleted = row.shapes.len() > 1 && !row.configured && resource.kind() == Kind::Pool;
+                let is_raised = !row.queue.is_empty() && (*capacity as usize) > held;
+                row.reshape(position, *capacity, true);
+                self.rare.hit_if(is_raised, Rare::WaiterGrantedByRaise);
+                self.rare.hit_if((*capacity as usize) < held, Rare::CapacityLoweredBelowHolders);
+                self.rare.hit_if(was_deleted, Rare::PoolRecreated);
+            }
+            Change::Unconfigured { resource } => {
+                invariant::s07_holder::on_delete(resource, asks)?;
+                let kind = resource.kind();
+                let row = self.row(resource);
+                let is_empty = row.holders.is_empty() && row.queue.is_empty();
+                let is_opened = row.holders.is_empty() && !row.queue.is_empty();
+                row.reshape(position, Row::default_capacity(kind), false);
+                self.rare.hit_if(is_opened, Rare::WaiterGrantedByUnconfigure);
+                ensure(kind != Kind::Pool || is_empty, "S1", || "a deleted pool still has claims".to_owned())?;
+            }
+            Change::Claimed(claimed) => {
+                self.replay_claimed(claimed, when, asks)?;
+                news.claimed.push((claimed.claim, when));
+            }
+            Change::Joined { claim, wait_until } => {
+                let entry = self.entry(*claim)?;
+                entry.seen = true;
+                if entry.state == State::Waiting {
+                    entry.wait_until = entry.wait_until.max(*wait_until);
+                }
+                self.rare.hit(Rare::TwoCallersOnOneClaim);
+            }
+            Change::Granted { claim, slot, token, lease } => {
+                let held = Held { position, slot: *slot, token: token.0 };
+                self.replay_granted(*claim, held, *lease, moment, when, asks)?;
+            }
+            Change::Renewed { claim, lease } => {
+                let entry = self.entry(*claim)?;
+                let was = entry.state;
+                ensure(was.holds(), "S7", || format!("{claim:?} was renewed while {was:?}"))?;
+                invariant::s07_holder::on_renewal(*claim, entry, asks)?;
+                entry.state = State::Active;
+                entry.seen = true;
+                entry.grace_us = lease.grace_us;
+                entry.leases.push(LeaseLog {
+                    position,
+                    deadline: lease.deadline,
+                    ttl_us: lease.deadline.since(moment.at),
+                    when,
+                });
+                self.rare.hit_if(was == State::Grace, Rare::LockRenewedInGrace);
+                self.rare.hit_if(was == State::Lapsed, Rare::LockRenewedAfterGrace);
+            }
+            Change::Retimed { claim, ttl_us } => self.entry(*claim)?.ttl_us = *ttl_us,
+            Change::GraceBegan { claim } => {
+                let entry = self.entry(*claim)?;
+                ensure(entry.state == State::Active, "S7", || format!("grace of {claim:?}, {:?}", entry.state))?;
+                invariant::s08_lease::on_expiry_in_journal(*claim, entry, moment)?;
+                invariant::s09_stalls::on_expiry(*claim, entry, when)?;
+                entry.state = State::Grace;
+                news.expired.push((*claim, position, when));
+            }
+            Change::GraceOver { claim } => {
+                let entry = self.entry(*claim)?;
+                invariant::s08_lease::on_grace_over(*claim, entry, moment)?;
+                entry.state = State::Lapsed;
+            }
+            Change::Ended { claim, how } => self.replay_ended(*claim, *how, moment, when, asks, news)?,
+            Change::Forgotten { claim } => {
+                let entry = self.entry(*claim)?;
+                let gone = matches!(entry.state, State::Ended(_) | State::Lapsed);
+                ensure(gone, "S4", || format!("{claim:?} was forgotten while {:?}", entry.state))?;
+                entry.forgotten = Some(position);
+                if entry.state == State::Lapsed {
+                    entry.state = State::Ended(Ending::Expired);
+                    entry.ended = Some((position, Ending::Expired));
+                    let key = entry.resource.clone();
+                    self.live.remove(claim);
+                    self.row(&key).holders.retain(|(_, holder)| holder != claim);
+                }
+                self.rare.hit(Rare::ClaimForgotten);
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_claimed(&mut self, claimed: &Claimed, when: When, asks: &Asks) -> Check {
+        let Claimed { claim, resource, ttl_us, wait_until, client, key, metadata: _ } = claimed;
+        invariant::s13_keys::on_claimed(self, claimed, asks)?;
+        let entry = Entry {
+            resource: resource.clone(),
+            claimed: self.head,
+            claimed_us: when.world_us,
+            ttl_us: *ttl_us,
+            wait_until: *wait_until,
+            client: client.clone(),
+            key: key.clone(),
+            state: State::Waiting,
+            seen: false,
+            granted: None,
+            leases: Vec::new(),
+            grace_us: 0,
+            ended: None,
+            forgotten: None,
+        };
+        let before = self.claims.insert(*claim, entry);
+        ensure(before.is_none(), "S13", || format!("{claim:?} was claimed twice"))?;
+        self.live.insert(*claim);
+        self.row(resource).queue.push(*claim);
+        Ok(())
+    }
+
+    fn replay_granted(
+        &mut self,
+        claim: ClaimId,
+        held: Held,
+        lease: Lease,
+        moment: Moment,
+        when: When,
+        asks: &Asks,
+    ) -> Check {
+        let key = self.entry(claim)?.resource.clone();
+        let last_token = self.last_token;
+        let row = self.row(&key);
+        invariant::s01_capacity::on_grant(row)?;
+        invariant::s02_slots::on_grant(row, held.slot)?;
+        invariant::s03_tokens::on_grant(row, last_token, held.token)?;
+        invariant::s12_order::on_grant(row, claim)?;
+        row.queue.retain(|waiting| *waiting != claim);
+        row.holders.push((held.slot, claim));
+        row.last_token = held.token;
+        self.last_token = held.token;
+        let position = self.head;
+        let entry = self.entry(claim)?;
+        invariant::s05_releases::on_grant(claim, entry)?;
+        invariant::s14_unknown::on_grant(claim, entry, asks)?;
+        entry.state = State::Active;
+        entry.granted = Some(held);
+        entry.grace_us = lease.grace_us;
+        let ttl_us = lease.deadline.since(moment.at);
+        entry.leases.push(LeaseLog { position, deadline: lease.deadline, ttl_us, when });
+        Ok(())
+    }
+
+    fn replay_ended(
+        &mut self,
+        claim: ClaimId,
+        how: Ending,
+        moment: Moment,
+        when: When,
+        asks: &Asks,
+        news: &mut News,
+    ) -> Check {
+        let position = self.head;
+        let entry = self.entry(claim)?;
+        let was = entry.state;
+        let is_live = !matches!(was, State::Ended(_));
+        ensure(is_live, "S7", || format!("{claim:?} ended twice: {was:?}, then {how:?}"))?;
+        match how {
+            Ending::Expired => {
+                invariant::s08_lease::on_expiry_in_journal(claim, entry, moment)?;
+                invariant::s09_stalls::on_expiry(claim, entry, when)?;
+                news.expired.push((claim, position, when));
+            }
+            Ending::TimedOut => invariant::l2_waiters::on_timeout(claim, entry, moment)?,
+            Ending::Released | Ending::Revoked | Ending::Aborted => {
+                invariant::s07_holder::on_release(claim, entry, how, asks)?;
+            }
+            Ending::Withdrawn => news.withdrawn.push((claim, when)),
+            Ending::HandedBack => invariant::s04_grants::on_hand_back(claim, entry, asks)?,
+            Ending::Superseded => invariant::s08_lease::on_superseded(claim, entry)?,
+            Ending::Deleted => invariant::s07_holder::on_delete(&entry.resource, asks)?,
+        }
+        entry.state = State::Ended(how);
+        entry.ended = Some((position, how));
+        let key = entry.resource.clone();
+        self.live.remove(&claim);
+        let row = self.row(&key);
+        let was_next = row.queue.first() == Some(&claim);
+        let waiting = row.queue.len();
+        row.holders.retain(|(_, holder)| *holder != claim);
+        row.queue.retain(|waiting| *waiting != claim);
+        let rare = &mut self.rare;
+        rare.hit_if(how == Ending::Withdrawn && waiting > 2 && !was_next, Rare::WaiterLeftFromTheMiddle);
+        rare.hit_if(how == Ending::TimedOut, Rare::WaiterTimedOut);
+        let is_given_up = asks.given_up.contains(&claim);
+        rare.hit_if(how == Ending::HandedBack && is_given_up, Rare::HandedBackAfterStoreLate);
+        rare.hit_if(how == Ending::Superseded, Rare::LockSuperseded);
+        rare.hit_if(how == Ending::Deleted && was == State::Waiting, Rare::WaiterDeletedWithPool);
+        rare.hit_if(how == Ending::Deleted && was == State::Active, Rare::PoolDeletedWhileHeld);
+        // Whoever waits and fits is granted next, in the same step.
+        let is_passed_on = was.holds() && waiting > 0;
+        rare.hit_if(is_passed_on && how == Ending::Released, Rare::WaiterGrantedByRelease);
+        rare.hit_if(is_passed_on && how == Ending::Expired, Rare::WaiterGrantedByExpiry);
+        rare.hit_if(is_passed_on && how == Ending::HandedBack, Rare::WaiterGrantedByHandBack);
+        rare.hit_if(is_passed_on && how == Ending::Superseded, Rare::WaiterGrantedAfterGrace);
+        Ok(())
+    }
+}

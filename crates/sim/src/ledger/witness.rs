@@ -1,0 +1,168 @@
+//! Whether an answer is true of the state at the position it carries: the ledger is the witness.
+
+use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Reply, ResourceKey};
+
+use super::{Entry, Ledger};
+use crate::invariant::{Check, ensure};
+
+const NAME: &str = "S6";
+
+impl Ledger {
+    /// Checks a definite answer: a reply or a refusal by the engine.
+    pub(crate) fn witness(&self, command: &Command, answer: &Result<Reply, Refusal>, position: u64) -> Check {
+        match answer {
+            Ok(reply) => self.witness_reply(command, reply, position),
+            Err(refusal) => self.witness_refusal(command, refusal, position),
+        }
+    }
+
+    fn told_of(&self, claim: ClaimId) -> Result<&Entry, crate::Violation> {
+        self.claims.get(&claim).ok_or_else(|| crate::Violation {
+            invariant: NAME,
+            what: format!("an answer told of {claim:?}, which is not in the journal"),
+        })
+    }
+
+    fn witness_reply(&self, command: &Command, reply: &Reply, position: u64) -> Check {
+        match reply {
+            Reply::Lease(view) => {
+                let entry = self.told_of(view.claim)?;
+                ensure(entry.held_at(position), NAME, || format!("{:?} was not held at {position}", view.claim))?;
+                let lease = entry.lease_at(position).map(|lease| lease.deadline);
+                let held = entry.granted.map(|held| (held.slot, held.token));
+                let shown = (Some((view.slot, view.token.0)), Some(view.deadline));
+                ensure((held, lease) == shown, NAME, || {
+                    format!("a lease was shown as {shown:?}, it is {held:?} {lease:?}")
+                })
+            }
+            Reply::Claim(view) => {
+                let entry = self.told_of(view.id)?;
+                let is_right = match view.status {
+                    ClaimStatus::Waiting => entry.waited_at(position),
+                    ClaimStatus::Active => entry.held_at(position),
+                    ClaimStatus::Ended(_) => entry.ended_by(position),
+                };
+                ensure(is_right, NAME, || {
+                    format!("{:?} was shown as {:?} at {position}: {entry:?}", view.id, view.status)
+                })?;
+                let token = entry.granted.filter(|held| held.position <= position).map(|held| held.token);
+                ensure(view.token.map(|token| token.0) == token, NAME, || {
+                    format!("token {:?}, not {token:?}", view.token)
+                })
+            }
+            Reply::Lock(view, _) => {
+                let Some(holder) = &view.holder else {
+                    let (Command::ViewResource { resource } | Command::Unlock { resource, .. }) = command else {
+                        return Ok(());
+                    };
+                    let in_use = self.in_use_at(resource, position);
+                    return ensure(in_use == 0, NAME, || format!("a lock was shown free at {position}"));
+                };
+                let entry = self.told_of(holder.claim)?;
+                ensure(entry.held_at(position), NAME, || format!("{:?} was not held at {position}", holder.claim))?;
+                let lease = entry.lease_at(position).map(|lease| lease.deadline);
+                ensure(lease == Some(holder.deadline), NAME, || format!("until {:?}, not {lease:?}", holder.deadline))
+            }
+            Reply::Resource(view) => {
+                let (capacity, configured) = self.shape_at(&view.resource, position);
+                let (in_use, waiting) =
+                    (self.in_use_at(&view.resource, position), self.waiting_at(&view.resource, position));
+                let shown = (view.capacity, view.configured, view.in_use as usize, view.waiting as usize);
+                let is = (capacity, configured, in_use, waiting);
+                ensure(shown == is, NAME, || format!("a resource was shown as {shown:?}, it is {is:?} at {position}"))
+            }
+            Reply::Returned(was_held) => {
+                let Command::Return { claim, .. } = command else { return Ok(()) };
+                match self.claims.get(claim) {
+                    Some(entry) if *was_held => {
+                        let ended = entry.ended;
+                        let right = ended.is_some_and(|(at, how)| at <= position && how == Ending::Released);
+                        ensure(right, "S5", || format!("{claim:?} was returned, but the journal says {ended:?}"))
+                    }
+                    Some(entry) => {
+                        ensure(!entry.held_at(position), NAME, || format!("{claim:?} is held, return said no"))
+                    }
+                    None => ensure(!was_held, NAME, || format!("{claim:?} was returned and never was")),
+                }
+            }
+            Reply::ClaimEnded(how) => {
+                let Command::Update { claim, .. } = command else { return Ok(()) };
+                let ended = self.told_of(*claim)?.ended;
+                let right = ended.is_some_and(|(at, as_told)| at <= position && as_told == *how);
+                ensure(right, "S5", || format!("{claim:?} was told to have ended {how:?}, it is {ended:?}"))
+            }
+            Reply::Unlocked => {
+                let Command::Unlock { resource, client } = command else { return Ok(()) };
+                let released = self.claims.values().any(|entry| {
+                    entry.resource == *resource
+                        && entry.client.as_ref() == Some(client)
+                        && entry.ended.is_some_and(|(at, how)| at <= position && how == Ending::Released)
+                });
+                ensure(released, "S5", || format!("{client} was told it released a lock, the journal says no"))
+            }
+            Reply::Claims(_) | Reply::Resources(_) | Reply::Unconfigured(_) | Reply::Waiting(_) | Reply::Done => Ok(()),
+        }
+    }
+
+    fn witness_refusal(&self, command: &Command, refusal: &Refusal, position: u64) -> Check {
+        let is_full = |resource: &ResourceKey, position: u64| {
+            let (capacity, _) = self.shape_at(resource, position);
+            self.in_use_at(resource, position) >= capacity as usize
+        };
+        match (refusal, command) {
+            (Refusal::NoneFree { .. }, Command::Acquire(acquire)) => {
+                // Who waited is refused as of the end of its wait; in the same step more may have become due.
+                let waited = self.claims.iter().find(|(id, entry)| {
+                    let is_its = **id == acquire.id || (acquire.key.is_some() && entry.key == acquire.key);
+                    is_its && entry.resource == acquire.resource && entry.granted.is_none() && entry.ended_by(position)
+                });
+                let as_of = waited.and_then(|(_, entry)| entry.ended).map_or(position, |(at, _)| at);
+                ensure(is_full(&acquire.resource, as_of), NAME, || format!("none free was said at {as_of}, one is"))
+            }
+            (Refusal::NoSuchResource, Command::Acquire(acquire)) => {
+                let (_, configured) = self.shape_at(&acquire.resource, position);
+                ensure(!configured, NAME, || format!("a pool that is there was denied at {position}"))
+            }
+            (Refusal::NotHeld, Command::Renew { claim, .. }) => match self.claims.get(claim) {
+                Some(entry) => {
+                    let held = entry.held_at(position);
+                    ensure(!held, NAME, || format!("{claim:?} is held, a renewal was told it is not"))
+                }
+                None => Ok(()),
+            },
+            (Refusal::Locked { lock, .. }, _) => match &lock.holder {
+                Some(holder) => {
+                    let held = self.told_of(holder.claim)?.held_at(position);
+                    ensure(held, NAME, || format!("locked by {:?}, which does not hold it", holder.claim))
+                }
+                None => ensure(false, NAME, || "locked by nobody".to_owned()),
+            },
+            (Refusal::NotTheHolder, Command::Unlock { resource, client }) => {
+                let holds = self.claims.values().any(|entry| {
+                    entry.resource == *resource && entry.client.as_ref() == Some(client) && entry.held_at(position)
+                });
+                ensure(!holds, NAME, || format!("{client} holds the lock and was told it does not"))
+            }
+            (Refusal::KeySpent, Command::Acquire(acquire)) => {
+                let key = acquire.key.as_ref();
+                let spent = self.claims.values().any(|entry| {
+                    entry.resource == acquire.resource
+                        && entry.key.as_ref() == key
+                        && entry.ended_by(position)
+                        && entry.ended.is_some_and(|(_, how)| how != Ending::HandedBack)
+                });
+                ensure(spent, "S13", || "a key was called spent, but nothing that ended had it".to_owned())
+            }
+            (Refusal::NoSuchClaim, Command::Update { claim, .. } | Command::ViewClaim { claim }) => {
+                match self.claims.get(claim) {
+                    Some(entry) => {
+                        let gone = entry.forgotten.is_some_and(|at| at <= position) || entry.claimed > position;
+                        ensure(gone, NAME, || format!("{claim:?} is in the journal and was denied"))
+                    }
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What clients of the pools asked and heard, as a history for the checker that knows nothing but that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_engine::{ClaimId, Command, Kind, Patience, Refusal, Reply, ResourceKey};
+use leasehold_journal::Denial;
+
+use super::World;
+use super::bodies::Call;
+use crate::history::{self, Answer, Op, Outcome};
+use crate::invariant::{Check, Violation};
+use crate::plan::Place;
+
+impl World {
+    /// The recorded history must be possible. Careless nodes are left out: they may answer reads of the past.
+    pub(super) fn check_history(&self) -> Check {
+        if self.plan.is_careless && self.plan.place != Place::Embedded {
+            return Ok(());
+        }
+        let skipped = self.claims_of_worn_keys();
+        let history: Vec<Op> = self.calls.iter().filter_map(|call| op(call, &skipped)).collect();
+        history::check(&history).map_err(|contradiction| Violation {
+            invariant: "history",
+            what: format!("{contradiction}: {:?}", history[contradiction.op]),
+        })
+    }
+
+    /// A key may be used again once what it stood for is forgotten. Whoever only hears the answers cannot know when.
+    fn claims_of_worn_keys(&self) -> BTreeSet<ClaimId> {
+        let mut by_key: BTreeMap<_, Vec<ClaimId>> = BTreeMap::new();
+        for (claim, entry) in &self.ledger.claims {
+            if let Some(key) = &entry.key {
+                by_key.entry((&entry.resource, &key.name)).or_default().push(*claim);
+            }
+        }
+        by_key.into_values().filter(|claims| claims.len() > 1).flatten().collect()
+    }
+}
+
+/// A call as an op; `None` when it tells nothing of pools.
+fn op(call: &Call, skipped: &BTreeSet<ClaimId>) -> Option<Op> {
+    let asked = asked(&call.command, skipped)?;
+    let heard = call.answer.as_ref().zip(call.heard_us);
+    let outcome = match heard {
+        None | Some(((Err(Denial::StoreLate), _), _)) => Outcome::Unknown,
+        Some(((answer, stamp), end_us)) => match answer {
+            Ok(Reply::Lease(view)) if skipped.contains(&view.claim) => Outcome::Unknown,
+            answer => Outcome::Answered { end_us, answer: told(&call.command, answer)?, stamp: *stamp },
+        },
+    };
+    Some(Op { client: format!("c{}", call.client), start_us: call.sent_us, call: asked, outcome })
+}
+
+fn asked(command: &Command, skipped: &BTreeSet<ClaimId>) -> Option<history::Call> {
+    let name = |resource: &ResourceKey| match resource {
+        ResourceKey::Pool(id) => Some(format!("{id:x}")),
+        ResourceKey::Claim(_) | ResourceKey::Lock(_) => None,
+    };
+    let lease = |claim: &ClaimId| (!skipped.contains(claim)).then(|| format!("{:x}", claim.0));
+    Some(match command {
+        Command::Configure { resource, capacity } => {
+            history::Call::Configure { resource: name(resource)?, capacity: *capacity }
+        }
+        Command::Unconfigure { resource } => history::Call::Delete { resource: name(resource)? },
+        Command::Acquire(acquire) if acquire.resource.kind() == Kind::Pool => history::Call::Acquire {
+            resource: name(&acquire.resource)?,
+            ttl_us: acquire.ttl_us,
+            key: acquire.key.as_ref().map(|key| format!("{}#{}", key.name, key.fingerprint)),
+        },
+        Command::Renew { resource, claim, ttl_us } => {
+            history::Call::Renew { resource: name(resource)?, lease: lease(claim)?, ttl_us: *ttl_us }
+        }
+        Command::Return { resource, claim } => {
+            history::Call::Release { resource: name(resource)?, lease: lease(claim)? }
+        }
+        Command::ViewLease { resource, claim } => {
+            history::Call::ViewLease { resource: name(resource)?, lease: lease(claim)? }
+        }
+        Command::ViewResource { resource } => history::Call::View { resource: name(resource)? },
+        _ => return None,
+    })
+}
+
+fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<Answer> {
+    Some(match answer {
+        Ok(Reply::Lease(view)) => {
+            Answer::Held { lease: format!("{:x}", view.claim.0), slot: view.slot, token: view.token.0 }
+        }
+        Ok(Reply::Returned(was_held)) => Answer::Released(*was_held),
+        Ok(Reply::Unconfigured(was_there)) => Answer::Deleted(*was_there),
+        Ok(Reply::Resource(view)) => match command {
+            Command::Configure { .. } => Answer::Configured,
+            _ => Answer::Seen { capacity: view.capacity, in_use: view.in_use },
+        },
+        Err(Denial::Refused(Refusal::NoneFree { .. })) => match command {
+            // Who waited is refused as of the end of its wait, which is not told.
+            Command::Acquire(acquire) if acquire.patience == (Patience::For { wait_us: 0 }) => Answer::Full,
+            _ => return None,
+        },
+        Err(Denial::Refused(Refusal::NotHeld | Refusal::NoSuchClaim)) => Answer::NotHeld,
+        Err(Denial::Refused(Refusal::NoSuchResource)) => Answer::NoResource,
+        _ => return None,
+    })
+}

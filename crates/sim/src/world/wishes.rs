@@ -1,0 +1,233 @@
+//! What clients want, drawn by chance: few resources, small capacities, short leases, so that they get in each other's
+//! way all the time.
+
+use std::sync::Arc;
+
+use leasehold_engine::{
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Patience, ResourceKey, Update, Wish,
+};
+
+use super::World;
+use super::bodies::Holding;
+
+/// The key of a pool.
+pub(super) fn pool(n: usize) -> ResourceKey {
+    ResourceKey::Pool(0x1ea5_e000 + n as u128)
+}
+
+impl World {
+    /// Something to ask for, and how long to listen.
+    pub(super) fn wish(&mut self, client: usize) -> Option<(Command, u64)> {
+        if let Some(holding) = self.in_need_of_renewal(client) {
+            return self.renewal(client, &holding);
+        }
+        let rng = &mut self.clients[client].rng;
+        match rng.below(100) {
+            0..48 => Some(self.acquisition(client)),
+            48..68 => {
+                let holding = self.any_holding(client)?;
+                Some((self.release(client, &holding), 0))
+            }
+            68..76 => Some(self.look(client)),
+            76..86 => Some((self.configuration(client), 0)),
+            _ => self.claim_update(client),
+        }
+    }
+
+    /// A holding in the second third of its lease, and now and then one that is long over.
+    fn in_need_of_renewal(&mut self, client: usize) -> Option<Holding> {
+        let now_us = self.now_us;
+        let body = &mut self.clients[client];
+        // Until it is over by its own clock, and a moment longer for some: late holders are part of the world.
+        let lateness_us = if body.rng.chance(100) { 3_000_000 } else { 20_000 };
+        body.holdings.retain(|holding| holding.until_us + lateness_us > now_us);
+        let is_due = |holding: &&Holding| now_us > holding.told_us + holding.ttl_us / 3;
+        let holding = body.holdings.iter().find(is_due).cloned()?;
+        body.rng.chance(600).then_some(holding)
+    }
+
+    fn any_holding(&mut self, client: usize) -> Option<Holding> {
+        let body = &mut self.clients[client];
+        if body.holdings.is_empty() {
+            return None;
+        }
+        let n = body.rng.index(body.holdings.len());
+        Some(body.holdings[n].clone())
+    }
+
+    fn ttl(&mut self, client: usize) -> u64 {
+        let max_us = self.plan.ttl_max_us;
+        self.clients[client].rng.range(30_000, max_us)
+    }
+
+    fn renewal(&mut self, client: usize, holding: &Holding) -> Option<(Command, u64)> {
+        let ttl_us = self.ttl(client);
+        // From the moment of sending, a shorter lease may be what it has.
+        let until_us = self.client_until(client, self.now_us, ttl_us);
+        let mine = self.clients[client].holdings.iter_mut().find(|mine| mine.claim == holding.claim)?;
+        mine.until_us = mine.until_us.min(until_us);
+        mine.told_us = self.now_us;
+        let (resource, claim) = (holding.resource.clone(), holding.claim);
+        let command = match resource.kind() {
+            Kind::Pool => Command::Renew { resource, claim, ttl_us },
+            Kind::Claim => Command::Update { claim, update: Update { ttl_us: Some(ttl_us), ..Update::default() } },
+            Kind::Lock => self.lock(client, resource, ttl_us),
+        };
+        Some((command, 0))
+    }
+
+    pub(super) fn release(&mut self, client: usize, holding: &Holding) -> Command {
+        let name = Arc::clone(&self.clients[client].name);
+        self.clients[client].holdings.retain(|mine| mine.claim != holding.claim);
+        let (resource, claim) = (holding.resource.clone(), holding.claim);
+        match resource.kind() {
+            Kind::Pool => Command::Return { resource, claim },
+            Kind::Claim => {
+                Command::Update { claim, update: Update { status: Some(Wish::Released), ..Update::default() } }
+            }
+            Kind::Lock => Command::Unlock { resource, client: name },
+        }
+    }
+
+    fn some_resource(&mut self, client: usize) -> ResourceKey {
+        let (pools, claimed, locks) = (self.plan.pools, self.plan.claimed, self.plan.locks);
+        let n = self.clients[client].rng.index(pools + claimed + locks);
+        if n < pools {
+            pool(n)
+        } else if n < pools + claimed {
+            ResourceKey::Claim(format!("r{}", n - pools).into())
+        } else {
+            ResourceKey::Lock(format!("l{}", n - pools - claimed).into())
+        }
+    }
+
+    fn acquisition(&mut self, client: usize) -> (Command, u64) {
+        let resource = self.some_resource(client);
+        let ttl_us = self.ttl(client);
+        if resource.kind() == Kind::Lock {
+            return (self.lock(client, resource, ttl_us), 0);
+        }
+        let key = self.some_key(client, ttl_us);
+        let rng = &mut self.clients[client].rng;
+        let listen_us = if rng.chance(500) { rng.range(0, 900_000) } else { 0 };
+        let patience = match resource.kind() {
+            Kind::Claim => Patience::Standing,
+            Kind::Pool | Kind::Lock if rng.chance(650) => Patience::For { wait_us: rng.range(0, 1_500_000) },
+            Kind::Pool | Kind::Lock => Patience::For { wait_us: 0 },
+        };
+        let listen_us = if resource.kind() == Kind::Claim { listen_us } else { 0 };
+        let ttl_us = if resource.kind() == Kind::Claim && rng.chance(20) { 0 } else { ttl_us };
+        let acquire =
+            Acquire { resource, id: ClaimId(rng.next_u128()), ttl_us, patience, client: None, key, metadata: None };
+        (Command::Acquire(Box::new(acquire)), listen_us)
+    }
+
+    fn lock(&mut self, client: usize, resource: ResourceKey, ttl_us: u64) -> Command {
+        let name = Arc::clone(&self.clients[client].name);
+        // A lock is renewed by asking for it again: from now on the shorter of both leases may be what it has.
+        let until_us = self.client_until(client, self.now_us, ttl_us);
+        for mine in self.clients[client].holdings.iter_mut().filter(|mine| mine.resource == resource) {
+            mine.until_us = mine.until_us.min(until_us);
+        }
+        let rng = &mut self.clients[client].rng;
+        let wait_us = if rng.chance(500) { rng.range(1, 1_500_000) } else { 0 };
+        let acquire = Acquire {
+            resource,
+            id: ClaimId(rng.next_u128()),
+            ttl_us,
+            patience: Patience::For { wait_us },
+            client: Some(name),
+            key: None,
+            metadata: None,
+        };
+        Command::Acquire(Box::new(acquire))
+    }
+
+    fn some_key(&mut self, client: usize, ttl_us: u64) -> Option<IdempotencyKey> {
+        let body = &mut self.clients[client];
+        if body.rng.chance(450) {
+            return None;
+        }
+        if body.rng.chance(60)
+            && let Some((_, name, _)) = body.got.last()
+        {
+            // By mistake, an old key for something new.
+            return Some(IdempotencyKey { name: Arc::clone(name), fingerprint: ttl_us });
+        }
+        body.keys += 1;
+        let name = format!("{}-{}", body.name, body.keys).into();
+        Some(IdempotencyKey { name, fingerprint: ttl_us })
+    }
+
+    fn look(&mut self, client: usize) -> (Command, u64) {
+        let holding = self.any_holding(client);
+        let resource = self.some_resource(client);
+        let rng = &mut self.clients[client].rng;
+        let listen_us = if rng.chance(400) { rng.range(1, 500_000) } else { 0 };
+        let command = match (rng.below(4), holding) {
+            (0 | 1, Some(Holding { resource, claim, .. })) => match resource.kind() {
+                Kind::Pool => Command::ViewLease { resource, claim },
+                Kind::Claim => return (Command::ViewClaim { claim }, listen_us),
+                Kind::Lock => Command::ViewResource { resource },
+            },
+            (2, _) => Command::ListClaims(Box::new(ClaimQuery {
+                filter: ClaimFilter::default(),
+                after: 0,
+                limit: 10,
+                scan_max: 100,
+            })),
+            _ => Command::ViewResource { resource },
+        };
+        (command, 0)
+    }
+
+    fn configuration(&mut self, client: usize) -> Command {
+        let max = u64::from(self.plan.capacity_max);
+        let resource = self.some_resource(client);
+        let rng = &mut self.clients[client].rng;
+        if resource.kind() == Kind::Lock {
+            // Nothing to configure; somebody else's lock can be asked to be released, in vain.
+            let client = Arc::clone(&self.clients[client].name);
+            return Command::Unlock { resource, client };
+        }
+        if rng.chance(150) {
+            return Command::Unconfigure { resource };
+        }
+        let low = u64::from(rng.chance(850));
+        let capacity = u32::try_from(rng.range(low, max)).expect("small");
+        Command::Configure { resource, capacity }
+    }
+
+    fn claim_update(&mut self, client: usize) -> Option<(Command, u64)> {
+        let ttl_us = self.ttl(client);
+        let standing = self.clients[client].standing.clone();
+        let holding = self.any_holding(client).filter(|holding| holding.resource.kind() == Kind::Claim);
+        let rng = &mut self.clients[client].rng;
+        let listen_us = if rng.chance(600) { rng.range(1, 900_000) } else { 0 };
+        let claim = match (standing.is_empty(), holding) {
+            (false, _) => standing[rng.index(standing.len())],
+            (true, Some(holding)) => {
+                // Ending an active claim by other words.
+                if rng.chance(300) {
+                    let claim = holding.claim;
+                    self.clients[client].holdings.retain(|mine| mine.claim != claim);
+                    let status = Some(Wish::Aborted);
+                    return Some((Command::Update { claim, update: Update { status, ..Update::default() } }, 0));
+                }
+                holding.claim
+            }
+            (true, None) => return None,
+        };
+        let update = match rng.below(6) {
+            0..3 => Update { status: Some(Wish::Active), ..Update::default() },
+            3 => Update { timeout_us: Some(ttl_us), ..Update::default() },
+            4 => Update { status: Some(Wish::Released), ..Update::default() },
+            _ => Update { status: Some(Wish::Revoked), ..Update::default() },
+        };
+        if matches!(update.status, Some(Wish::Released | Wish::Revoked)) {
+            self.clients[client].holdings.retain(|mine| mine.claim != claim);
+            self.clients[client].standing.retain(|mine| *mine != claim);
+        }
+        Some((Command::Update { claim, update }, listen_us))
+    }
+}

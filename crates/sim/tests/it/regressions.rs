@@ -1,0 +1,111 @@
+//! What the simulation found, told again without it, one test a bug.
+
+use leasehold_engine::{
+    Acquire, ClaimId, Command, Engine, Limits, Patience, Reply, ResourceKey, Time, Update, Wall, Wish,
+};
+use leasehold_journal::{Clocks, Epoch, Partition, PartitionLimits, Position, Request, Told};
+
+const POOL: ResourceKey = ResourceKey::Pool(1);
+
+/// A partition whose store does what it is told, when it is told to.
+struct Bench {
+    partition: Partition<&'static str>,
+    now_us: u64,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let engine = Engine::new(Limits { retain_us: 1_000_000, ..Limits::default() });
+        let limits = PartitionLimits { callers_max: 100, store_timeout_us: 1_000_000 };
+        let partition =
+            Partition::new(engine, 0, Epoch(1), Position(0), Time(0), limits, Clocks { mono_us: 0, wall: Wall(0) });
+        Bench { partition, now_us: 0 }
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks { mono_us: self.now_us, wall: Wall(self.now_us) }
+    }
+
+    fn ask(&mut self, who: &'static str, command: Command, listen_us: u64) {
+        self.partition.submit(self.clocks(), Request { command, listen_us }, who);
+    }
+
+    fn told(&mut self) -> Vec<Told<&'static str>> {
+        let mut told = Vec::new();
+        self.partition.poll_told(&mut told);
+        told
+    }
+
+    /// Makes everything durable; the answers that leave, by whom they are for.
+    fn flush(&mut self) -> Vec<Told<&'static str>> {
+        while self.partition.take_batch(self.clocks()).is_some() {
+            self.partition.append_done(self.clocks());
+        }
+        self.told()
+    }
+}
+
+fn borrow(id: u128, ttl_us: u64, wait_us: u64) -> Command {
+    Command::Acquire(Box::new(Acquire {
+        resource: POOL,
+        id: ClaimId(id),
+        ttl_us,
+        patience: Patience::For { wait_us },
+        client: None,
+        key: None,
+        metadata: None,
+    }))
+}
+
+fn position(told: &[Told<&'static str>], who: &str) -> u64 {
+    told.iter().find(|told| told.to == who).expect("everybody is answered").position.0
+}
+
+/// Found as S6: an update that waited for its claim's turn ran in the middle of the step that brought the turn, and
+/// the answer to that step carried the position of changes it had not seen.
+#[test]
+fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
+    let mut bench = Bench::new();
+    let resource = ResourceKey::Claim("r".into());
+    bench.ask("operator", Command::Configure { resource: resource.clone(), capacity: 0 }, 0);
+    let acquire = Acquire {
+        resource: resource.clone(),
+        id: ClaimId(7),
+        ttl_us: 0,
+        patience: Patience::Standing,
+        client: None,
+        key: None,
+        metadata: None,
+    };
+    bench.ask("claimant", Command::Acquire(Box::new(acquire)), 0);
+    let update = Update { status: Some(Wish::Active), ..Update::default() };
+    bench.ask("listener", Command::Update { claim: ClaimId(7), update }, 1_000_000);
+    bench.flush();
+
+    // The claim gets its turn and, having no time to live, expires as soon as anybody looks at it: the listener does.
+    bench.ask("operator", Command::Configure { resource, capacity: 1 }, 0);
+    let told = bench.flush();
+    let Ok(Reply::Resource(view)) = &told.iter().find(|told| told.to == "operator").expect("answered").answer else {
+        panic!("a resource was configured: {told:?}");
+    };
+    assert_eq!(view.in_use, 1, "as it was after the grant");
+    assert!(position(&told, "operator") < position(&told, "listener"), "{told:?}");
+}
+
+/// Found as S6: what was due granted a waiter and the command of the same moment deleted its pool; the waiter was told
+/// of a lease that had ended at the position of its answer (or, without a key, of a claim that nobody knows).
+#[test]
+fn what_was_due_is_answered_before_the_command_acts() {
+    let mut bench = Bench::new();
+    bench.ask("operator", Command::Configure { resource: POOL, capacity: 1 }, 0);
+    bench.ask("holder", borrow(1, 50_000, 0), 0);
+    bench.ask("waiter", borrow(2, 50_000, 1_000_000), 0);
+    bench.flush();
+
+    bench.now_us = 60_000;
+    bench.ask("operator", Command::Unconfigure { resource: POOL }, 0);
+    let told = bench.flush();
+    let waiter = told.iter().find(|told| told.to == "waiter").expect("answered");
+    assert!(matches!(waiter.answer, Ok(Reply::Lease(_))), "{waiter:?}");
+    assert!(position(&told, "waiter") < position(&told, "operator"), "{told:?}");
+}
