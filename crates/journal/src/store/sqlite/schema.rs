@@ -51,14 +51,7 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // It answers before it commits, and where it cannot have a log it quietly goes on without one. Then nothing that is
-    // said of logs here would hold.
-    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    if mode != "wal" {
-        let what = format!("SQLite did not switch to a write-ahead log, but is in {mode} mode");
-        return Err(rusqlite::Error::ToSqlConversionFailure(what.into()));
-    }
+    use_log(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cell_size_check", true)?;
     // A plain fsync on macOS only reaches the drive's cache.
@@ -70,6 +63,21 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Moving the write-ahead log into the database is `backfill`'s business.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     Ok(connection)
+}
+
+/// Switches to a write-ahead log, or sees that it is there.
+fn use_log(connection: &Connection) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("PRAGMA journal_mode = WAL")?;
+    // It answers before it commits. Only whoever reads on is told that the commit failed, and that it goes on without a
+    // log, as it does where it cannot have one. Then nothing that is said of logs here would hold.
+    let modes = statement.query_map((), |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    match &modes[..] {
+        [mode] if mode == "wal" => Ok(()),
+        _ => {
+            let what = format!("SQLite did not switch to a write-ahead log, but is in mode {}", modes.concat());
+            Err(rusqlite::Error::ToSqlConversionFailure(what.into()))
+        }
+    }
 }
 
 /// Whether this is a new database, to be given its tables. One that is not must be ours, of a version we know, and of
