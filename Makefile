@@ -17,7 +17,7 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	MODEL_CASES=$${MODEL_CASES:-100000} LEASEHOLD_KILLS=$${LEASEHOLD_KILLS:-500} \
 	LEASEHOLD_SOAK_SECONDS=$${LEASEHOLD_SOAK_SECONDS:-3600} LEASEHOLD_SCHEDULES=$${LEASEHOLD_SCHEDULES:-100} \
 	LEASEHOLD_FUZZ=$${LEASEHOLD_FUZZ:-200} SIM_SEEDS=$${SIM_SEEDS:-100000} \
-	LEASEHOLD_CRASH_STATES=$${LEASEHOLD_CRASH_STATES:-1000000} LEASEHOLD_FAULTS=$${LEASEHOLD_FAULTS:-300} scripts/test.sh
+	LEASEHOLD_CRASH_STATES=$${LEASEHOLD_CRASH_STATES:-1000000} LEASEHOLD_FAULTS=$${LEASEHOLD_FAULTS:-30} scripts/test.sh
 
 fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
 	scripts/fuzz.sh $${FUZZ_SECONDS:-60}
