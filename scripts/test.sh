@@ -7,6 +7,9 @@ started=$(date +%s)
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+# The README's first command must find its binary among those of the workspace.
+cargo run --locked -q -- --version
+
 cargo test --workspace --locked --no-fail-fast -- --show-output 2>&1 | tee "$log"
 # By itself: in a workspace-wide build the planted bugs would be in the real binary too.
 cargo test -p leasehold-sim --locked --features planted --test planted -- --show-output 2>&1 | tee -a "$log"
