@@ -11,6 +11,7 @@ use crate::exit::Exit;
 mod cli;
 mod config;
 mod exit;
+mod files;
 mod logging;
 mod serve;
 

@@ -13,7 +13,7 @@ use leasehold_server::{App, Clock, Driver, Observer, http};
 use crate::cli::ServeArgs;
 use crate::config::{self, Address, Config, Loaded, Store};
 use crate::exit::Exit;
-use crate::logging;
+use crate::{files, logging};
 
 /// An embedded service has exactly one partition.
 const PARTITION: u32 = 0;
@@ -67,12 +67,14 @@ impl std::fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
-fn serve(Loaded { config, warnings, .. }: Loaded) -> anyhow::Result<()> {
+fn serve(Loaded { mut config, warnings, .. }: Loaded) -> anyhow::Result<()> {
     logging::start(config.log_format, &config.log_filter)?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     keep_pages_small();
+    let http = &mut config.settings.http;
+    http.connections_max = files::make_room(http.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(serve_until_told(config))
 }

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::{Shared, drive};
 use super::limits::{HttpLimits, REFUSALS_MAX};
@@ -29,6 +29,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// After an accept that failed for want of something (file descriptors, memory), wait this long before the next.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// … and say so this often, however often it fails: a log that fills the disk would be the worse of the two troubles.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a connection over the limit may take to read why.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -104,6 +106,7 @@ pub async fn serve<H: Handler>(
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
 
     let mut shutdown = pin!(shutdown);
+    let mut complaints = Complaints::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -114,7 +117,9 @@ pub async fn serve<H: Handler>(
             Ok(accepted) => accepted,
             Err(error) => {
                 if !concerns_one_connection(&error) {
-                    tracing::warn!(%error, "could not accept a connection, trying again");
+                    if let Some(times) = complaints.failed(Instant::now()) {
+                        tracing::warn!(%error, times, "could not accept a connection, trying again");
+                    }
                     tokio::select! {
                         () = &mut shutdown => break,
                         () = sleep(ACCEPT_RETRY) => {}
@@ -148,6 +153,26 @@ pub async fn serve<H: Handler>(
     }
 }
 
+/// When to say that connections cannot be accepted.
+#[derive(Debug, Default)]
+struct Complaints {
+    /// Failures not spoken of yet.
+    unsaid: u64,
+    said_at: Option<Instant>,
+}
+
+impl Complaints {
+    /// It failed once more: how often since it was last said, if it is time to say so.
+    fn failed(&mut self, now: Instant) -> Option<u64> {
+        self.unsaid += 1;
+        if self.said_at.is_some_and(|said_at| now - said_at < COMPLAIN_EVERY) {
+            return None;
+        }
+        self.said_at = Some(now);
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
 /// An accept can fail because the connection it was about failed already. That says nothing about the next one.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
@@ -169,6 +194,15 @@ async fn refuse(mut stream: TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trouble_that_lasts_is_spoken_of_now_and_then_and_counted() {
+        let began = Instant::now();
+        let mut complaints = Complaints::default();
+        let said: Vec<Option<u64>> = (0..=210).map(|n| complaints.failed(began + n * ACCEPT_RETRY)).collect();
+        let said: Vec<(usize, u64)> = said.into_iter().enumerate().filter_map(|(n, times)| Some((n, times?))).collect();
+        assert_eq!(said, [(0, 1), (100, 100), (200, 100)]);
+    }
 
     #[test]
     fn the_refusal_is_one_complete_response() {

@@ -5,6 +5,8 @@
 //! comes back has to show that it was not served: the right answers, no more of them, and no lock in the name of a client
 //! that only ever stood in somebody else's body.
 
+#[cfg(target_os = "linux")]
+mod files;
 mod flood;
 mod room;
 mod table;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Launch, Server, report};
+use crate::support::{Client, Launch, Server, report};
 use table::{Fate, Row};
 
 /// What an attacker wants served: it would leave a trace that can be read.
@@ -100,4 +102,8 @@ fn probe(server: &Server) -> Duration {
     let asked_at = Instant::now();
     server.client().call("GET", "/readyz", "").unwrap().expect(200);
     asked_at.elapsed()
+}
+
+fn is_served(client: &mut Client) {
+    client.call("GET", "/healthz", "").unwrap().expect(200);
 }

@@ -89,8 +89,15 @@ impl Launch {
     }
 
     /// The same, with no more than so many files and sockets open at once.
+    #[cfg(target_os = "linux")]
     pub(crate) fn with_open_files(directory: &Path, files_max: u32) -> Launch {
         Launch::after(&format!("ulimit -n {files_max}"), directory)
+    }
+
+    /// The same, but the process may raise that by itself.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_open_files_for_now(directory: &Path, files_max: u32) -> Launch {
+        Launch::after(&format!("ulimit -Sn {files_max}"), directory)
     }
 
     /// The same, with no file longer than so many KiB: writing past that fails, as on a full disk.
@@ -174,9 +181,20 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.as_pid(), signal).unwrap();
+    }
+
+    fn as_pid(&self) -> Pid {
         // Not yet waited for, so the number still belongs to it.
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+    }
+
+    /// From now on no more than so many files and sockets may be open at once.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn allow_open_files(&self, files_max: u32) {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        let limit = Rlimit { current: Some(files_max.into()), maximum: Some(files_max.into()) };
+        prlimit(Some(self.as_pid()), Resource::Nofile, limit).unwrap();
     }
 
     /// SIGKILL, and the end of it.
