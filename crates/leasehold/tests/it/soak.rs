@@ -1,5 +1,6 @@
 //! A long life: mixed load with kills, and in the end memory, files and the journal are where they were. A few seconds of it in
-//! an ordinary run; `LEASEHOLD_SOAK_SECONDS` asks for more, an hour in `make test-long`.
+//! an ordinary run; `LEASEHOLD_SOAK_SECONDS` asks for more, an hour in `make test-long`, and `LEASEHOLD_SOAK_PAUSE_MS` for
+//! workers that rest between two things they do, where the machine has other work, too.
 //!
 //! The load comes in stretches, and after each of them the service comes to rest: nobody holds, waits or listens, and what
 //! ended is forgotten. Rest is always the same state, so whatever differs between two rests was left behind. During the
@@ -23,8 +24,12 @@ const STRETCHES_MIN: u32 = 6;
 const STRETCH_MAX: Duration = Duration::from_mins(1);
 /// From one kill to the next, in long stretches.
 const KILL_EVERY: Duration = Duration::from_secs(5);
+/// Claims carry as much as this, so that a long run gets through several checkpoints of the journal.
+const METADATA_MAX: usize = 8_000;
 
-/// The journal is cut once it is 64 MiB long. Before that, while the checkpoint is written, and until its pages are used
+/// The journal is cut once it is 64 MiB long.
+const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
+/// Before that, while the checkpoint is written, and until its pages are used
 /// again, it takes up more, but never as much as this.
 const DISK_MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// What memory may differ by: a part of it, for what the allocator keeps back, and a few pages.
@@ -35,11 +40,13 @@ const FILES_SLACK: usize = 3;
 #[test]
 fn a_long_life_leaves_nothing_behind() {
     let _machine = machine_to_itself();
-    let seconds = std::env::var("LEASEHOLD_SOAK_SECONDS").map_or(6, |text| text.parse().unwrap());
-    let total = Duration::from_secs(seconds);
+    let total = Duration::from_secs(number_from("LEASEHOLD_SOAK_SECONDS").unwrap_or(6));
     let stretch = (total / STRETCHES_MIN).min(STRETCH_MAX);
     let directory = tempfile::tempdir().unwrap();
-    let soak = Soak::start(directory.path());
+    let soak = Soak::start(
+        directory.path(),
+        number_from("LEASEHOLD_SOAK_PAUSE_MS").map_or(Duration::ZERO, Duration::from_millis),
+    );
     let began = Instant::now();
     while began.elapsed() < total / 2 {
         soak.load(stretch, Kills::Many);
@@ -58,6 +65,10 @@ fn a_long_life_leaves_nothing_behind() {
     is_at_rest(&mut server.client());
 }
 
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kills {
     Many,
@@ -74,11 +85,14 @@ struct Rest {
 
 struct Soak<'a> {
     directory: &'a Path,
+    /// Between two things a worker does.
+    pause: Duration,
     server: Mutex<Server>,
     pools: Vec<String>,
     answers: AtomicU64,
     broken: AtomicU64,
     kills: AtomicU64,
+    checkpoints: AtomicU64,
     written_bytes: AtomicU64,
     disk_most_bytes: AtomicU64,
 }
@@ -95,16 +109,17 @@ fn launch(directory: &Path) -> Launch {
 }
 
 impl<'a> Soak<'a> {
-    fn start(directory: &'a Path) -> Soak<'a> {
+    fn start(directory: &'a Path, pause: Duration) -> Soak<'a> {
         let server = launch(directory).start();
         let pools: Vec<String> = (0..POOLS).map(|_| format!("/l/{}", random_uuid())).collect();
         for (number, pool) in pools.iter().enumerate() {
             server.client().call("PUT", pool, &format!("{{\"count\":{}}}", 1 + number * 3)).unwrap().expect(200);
         }
         let zero = AtomicU64::default;
-        let (answers, broken, kills, written_bytes, disk_most_bytes) = (zero(), zero(), zero(), zero(), zero());
+        let (answers, broken, kills, checkpoints) = (zero(), zero(), zero(), zero());
+        let (written_bytes, disk_most_bytes) = (zero(), zero());
         let server = Mutex::new(server);
-        Soak { directory, server, pools, answers, broken, kills, written_bytes, disk_most_bytes }
+        Soak { directory, pause, server, pools, answers, broken, kills, checkpoints, written_bytes, disk_most_bytes }
     }
 
     fn addr(&self) -> SocketAddr {
@@ -133,7 +148,7 @@ impl<'a> Soak<'a> {
 
     fn kill(&self) {
         let mut server = self.server.lock().unwrap();
-        self.note_written(&mut server.client());
+        self.note_written(&server);
         // There is always one in there; the old one goes when it is dropped.
         server.signal(Signal::KILL);
         server.wait();
@@ -141,9 +156,12 @@ impl<'a> Soak<'a> {
         self.kills.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counter is the process's own, so it is asked before that ends.
-    fn note_written(&self, client: &mut Client) {
-        self.written_bytes.fetch_add(gauge(client, "leasehold_journal_bytes_total"), Ordering::Relaxed);
+    /// The counter and the log are the process's own, so they are asked before that ends.
+    fn note_written(&self, server: &Server) {
+        let written = gauge(&mut server.client(), "leasehold_journal_bytes_total");
+        self.written_bytes.fetch_add(written, Ordering::Relaxed);
+        let checkpoints = server.log().matches("checkpoint written").count();
+        self.checkpoints.fetch_add(checkpoints as u64, Ordering::Relaxed);
     }
 
     /// Does whatever comes to mind. Connections break, answers are refusals: all that counts is that it goes on.
@@ -159,6 +177,7 @@ impl<'a> Soak<'a> {
                     break;
                 }
                 self.answers.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(self.pause);
             }
         }
     }
@@ -186,7 +205,7 @@ impl<'a> Soak<'a> {
             }
             7..10 => {
                 let resource = format!("resource-{}", rand::random_range(0..8));
-                let metadata = "m".repeat(rand::random_range(0..500));
+                let metadata = "m".repeat(rand::random_range(0..METADATA_MAX));
                 let body = format!("{{\"resource\":\"{resource}\",\"timeout\":0.5,\"metadata\":\"{metadata}\"}}");
                 let made = client.call("POST", "/v1/claims/", &body)?;
                 if made.status < 300 {
@@ -233,19 +252,20 @@ impl<'a> Soak<'a> {
     }
 
     fn report_and_check(&self, rests: &[Rest], took: Duration) {
-        self.note_written(&mut self.server.lock().unwrap().client());
+        self.note_written(&self.server.lock().unwrap());
         let (base, end) = (rests[0], rests[rests.len() - 1]);
         let mib = |bytes: u64| bytes / (1024 * 1024);
         let written = self.written_bytes.load(Ordering::Relaxed);
         let disk_most = self.disk_most_bytes.load(Ordering::Relaxed);
         report(format_args!(
-            "soak: {:.0} s, {} kills, {} answers, {} broken connections, {} MiB written; memory {} to {} KiB, open files {} to \
+            "soak: {:.0} s, {} kills, {} answers, {} broken connections, {} MiB written, {} checkpoints; memory {} to {} KiB, open files {} to \
              {}, on disk {} MiB in the end and {} MiB at most, over {} rests",
             took.as_secs_f64(),
             self.kills.load(Ordering::Relaxed),
             self.answers.load(Ordering::Relaxed),
             self.broken.load(Ordering::Relaxed),
             mib(written),
+            self.checkpoints.load(Ordering::Relaxed),
             base.memory_kib,
             end.memory_kib,
             base.files,
@@ -256,6 +276,8 @@ impl<'a> Soak<'a> {
         ));
         assert!(end.memory_kib <= base.memory_kib * 5 / 4 + MEMORY_SLACK_KIB, "memory grew: {rests:?}");
         assert!(end.files <= base.files + FILES_SLACK, "files were left open: {rests:?}");
+        let enough = written > 3 * CHECKPOINT_BYTES;
+        assert!(!enough || self.checkpoints.load(Ordering::Relaxed) > 0, "the journal is never cut");
         assert!(disk_most <= DISK_MAX_BYTES, "{} MiB on disk, {} MiB were written", mib(disk_most), mib(written));
     }
 }
