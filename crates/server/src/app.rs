@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use crate::dashboard;
 use crate::dialect::{Call, claims, ensure_position, lock, pools};
 use crate::driver::Handle;
-use crate::http::router::{Endpoint, Router};
+use crate::endpoint::{Action, Face, endpoints};
+use crate::http::router::Router;
 use crate::http::{Body, Handler, Peer, Problem, RequestId, request, response};
 use crate::metrics::Dialect;
 use crate::observe::Observer;
@@ -23,50 +25,27 @@ pub struct App {
     router: Router<Action>,
 }
 
-/// Everything that can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
-    Pools(pools::Action),
-    Claims(claims::Action),
-    Lock(lock::Action),
-    /// The process lives.
-    Health,
-    /// It can commit.
-    Readiness,
-    Metrics,
-}
-
-impl Action {
-    fn dialect(self) -> Dialect {
-        match self {
-            Action::Pools(_) => Dialect::Pools,
-            Action::Claims(_) => Dialect::Claims,
-            Action::Lock(_) => Dialect::Lock,
-            Action::Health | Action::Readiness | Action::Metrics => Dialect::Other,
-        }
-    }
-}
-
 /// A call that made sense, freed from the bytes it came in.
 #[derive(Debug)]
 enum Asked {
     Pools(pools::Asked),
     Claims(claims::Asked),
     Lock(lock::Asked),
+    Dashboard(dashboard::Asked),
     Health,
     Readiness,
     Metrics,
 }
 
 impl App {
+    /// Serves everything there is.
     pub fn new(settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
-        let mut endpoints = pools::routes::endpoints(Action::Pools);
-        endpoints.extend(claims::routes::endpoints(Action::Claims));
-        endpoints.extend(lock::routes::endpoints(Action::Lock));
-        endpoints.push(Endpoint::new(Method::GET, "/healthz", Action::Health));
-        endpoints.push(Endpoint::new(Method::GET, "/readyz", Action::Readiness));
-        endpoints.push(Endpoint::new(Method::GET, "/metrics", Action::Metrics));
-        let router = Router::new(endpoints).expect("the table of endpoints has no mistake");
+        App::facing(Face::Whole, settings, driver, observer)
+    }
+
+    /// Serves what one of two listeners is for.
+    pub fn facing(face: Face, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
+        let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
         App { settings, driver, observer, router }
     }
 
@@ -87,6 +66,7 @@ impl App {
             Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
             Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
             Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
+            Action::Dashboard(action) => Asked::Dashboard(dashboard::parse(action, &call)?),
             Action::Health => Asked::Health,
             Action::Readiness => Asked::Readiness,
             Action::Metrics => Asked::Metrics,
@@ -98,6 +78,7 @@ impl App {
             Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
             Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
             Asked::Lock(asked) => lock::answer(&self.driver, asked, id).await,
+            Asked::Dashboard(asked) => Ok(dashboard::answer(&asked, id)),
             Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
             Asked::Readiness => {
                 if self.driver.is_ready().await {

@@ -5,9 +5,11 @@
 //! ```
 
 mod app;
+mod dashboard;
 mod dialect;
 mod driver;
 pub mod duration;
+mod endpoint;
 #[cfg(test)]
 mod fuzz;
 pub mod http;
@@ -18,5 +20,6 @@ mod sync;
 
 pub use app::App;
 pub use driver::{Answered, Clock, Driver, Handle};
+pub use endpoint::{Class, Face};
 pub use observe::Observer;
 pub use settings::Settings;

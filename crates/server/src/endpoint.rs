@@ -1,0 +1,109 @@
+//! Every endpoint there is, what it is for, and who it is meant for. Which listener serves it follows from its class
+//! (`Face`); what it does is left to `app`.
+
+use http::Method;
+
+use crate::dashboard;
+use crate::dialect::{claims, lock, pools};
+use crate::http::router::Endpoint;
+use crate::metrics::Dialect;
+
+/// Everything that can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Pools(pools::Action),
+    Claims(claims::Action),
+    Lock(lock::Action),
+    Dashboard(dashboard::Action),
+    /// The process lives.
+    Health,
+    /// It can commit.
+    Readiness,
+    Metrics,
+}
+
+/// Whom an endpoint is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Whoever borrows, claims and locks.
+    Api,
+    /// Whoever watches: sees everything but secrets, changes nothing.
+    Observe,
+    /// Whoever runs the service: changes what belongs to others.
+    Admin,
+    /// Whatever looks after the process, so it is served everywhere and to everybody.
+    Health,
+}
+
+/// What one listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// Everything: the only listener there is.
+    Whole,
+    /// What callers need, where watching has a listener of its own.
+    Callers,
+    /// That other listener.
+    Operators,
+}
+
+impl Face {
+    fn serves(self, class: Class) -> bool {
+        match (self, class) {
+            (Face::Whole, _) | (_, Class::Health) => true,
+            (Face::Callers, class) => class == Class::Api,
+            (Face::Operators, class) => matches!(class, Class::Observe | Class::Admin),
+        }
+    }
+}
+
+impl Action {
+    /// The one place that says whom each endpoint is for.
+    pub(crate) fn class(self) -> Class {
+        match self {
+            Action::Pools(_) | Action::Claims(_) | Action::Lock(_) => Class::Api,
+            Action::Dashboard(dashboard::Action::Page | dashboard::Action::Asset) | Action::Metrics => Class::Observe,
+            Action::Health | Action::Readiness => Class::Health,
+        }
+    }
+
+    pub(crate) fn dialect(self) -> Dialect {
+        match self {
+            Action::Pools(_) => Dialect::Pools,
+            Action::Claims(_) => Dialect::Claims,
+            Action::Lock(_) => Dialect::Lock,
+            Action::Dashboard(_) | Action::Health | Action::Readiness | Action::Metrics => Dialect::Other,
+        }
+    }
+}
+
+/// The table of one listener.
+pub(crate) fn endpoints(face: Face) -> Vec<Endpoint<Action>> {
+    let mut endpoints = pools::routes::endpoints(Action::Pools);
+    endpoints.extend(claims::routes::endpoints(Action::Claims));
+    endpoints.extend(lock::routes::endpoints(Action::Lock));
+    endpoints.extend(dashboard::endpoints(Action::Dashboard));
+    endpoints.push(Endpoint::new(Method::GET, "/healthz", Action::Health));
+    endpoints.push(Endpoint::new(Method::GET, "/readyz", Action::Readiness));
+    endpoints.push(Endpoint::new(Method::GET, "/metrics", Action::Metrics));
+    endpoints.retain(|endpoint| face.serves(endpoint.handler.class()));
+    endpoints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_listeners_share_health_and_nothing_else() {
+        let paths = |face| endpoints(face).into_iter().map(|it| (it.method, it.pattern)).collect::<Vec<_>>();
+        let (whole, callers, operators) = (paths(Face::Whole), paths(Face::Callers), paths(Face::Operators));
+        let health = [(Method::GET, "/healthz"), (Method::GET, "/readyz")];
+        for endpoint in &whole {
+            let expected = if health.contains(endpoint) { 2 } else { 1 };
+            let served = [&callers, &operators].into_iter().filter(|paths| paths.contains(endpoint)).count();
+            assert_eq!(served, expected, "{endpoint:?}");
+        }
+        assert_eq!(callers.len() + operators.len(), whole.len() + health.len());
+        assert!(operators.contains(&(Method::GET, "/metrics")) && callers.contains(&(Method::POST, "/lock")));
+    }
+}
