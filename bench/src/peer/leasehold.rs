@@ -78,11 +78,18 @@ impl Metrics {
         Ok(Metrics(http::expect_ok(addr, "GET", "/metrics", "")?))
     }
 
-    /// A gauge or counter, by its full name.
+    /// A gauge or counter, by its full name; by its name without labels, the sum over them.
     pub(crate) fn number(&self, name: &str) -> Result<u64> {
-        let found = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        let text = found.with_context(|| format!("no metric {name}"))?;
-        text.trim().parse().with_context(|| format!("{name} is {text}"))
+        let values = self.0.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value))
+        });
+        let mut sum = None;
+        for text in values {
+            let value: u64 = text.trim().parse().with_context(|| format!("{name} is {text}"))?;
+            sum = Some(sum.unwrap_or(0) + value);
+        }
+        sum.with_context(|| format!("no metric {name}"))
     }
 
     /// The buckets of a histogram without labels: upper bounds and cumulative counts.
@@ -141,7 +148,8 @@ mod tests {
     use super::*;
 
     fn metrics() -> Metrics {
-        let text = "late_bucket{le=\"0.1\"} 90\nlate_bucket{le=\"0.2\"} 100\nlate_bucket{le=\"+Inf\"} 100\nholders 7\n";
+        let text = "late_bucket{le=\"0.1\"} 90\nlate_bucket{le=\"0.2\"} 100\nlate_bucket{le=\"+Inf\"} 100\nholders 7\n\
+                    waiters{kind=\"lock\"} 1\nwaiters{kind=\"pool\"} 2\n";
         Metrics(text.to_owned())
     }
 
@@ -149,6 +157,8 @@ mod tests {
     fn numbers_are_found_by_their_whole_name() {
         assert_eq!(metrics().number("holders").unwrap(), 7);
         assert!(metrics().number("holder").is_err());
+        assert_eq!(metrics().number("waiters").unwrap(), 3);
+        assert_eq!(metrics().number("waiters{kind=\"pool\"}").unwrap(), 2);
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl State {
             Change::GraceOver { claim } => {
                 let cix = self.expect_claim(*claim);
                 self.move_status(cix, Status::Grace, Status::Lapsed);
+                self.count(self.claims[cix].resource).holding -= 1;
                 self.claim_mut(cix).extra_mut().ended = Some(now);
                 self.keep_due(cix);
                 self.retained.insert((now.at, self.claims[cix].order, cix));
@@ -104,6 +105,7 @@ impl State {
         let resource = self.resource_mut(rix);
         resource.slots.take(slot, cix);
         resource.last_token = token;
+        self.count(rix).holding += 1;
         let kind = self.kind(rix);
         let claim = self.claim_mut(cix);
         claim.slot = slot;
@@ -122,6 +124,9 @@ impl State {
     fn apply_renewed(&mut self, claim: ClaimId, lease: Lease) {
         let cix = self.expect_claim(claim);
         self.unretain(cix);
+        if self.claims[cix].status == Status::Lapsed {
+            self.count(self.claims[cix].resource).holding += 1;
+        }
         let claim = self.claim_mut(cix);
         match claim.status {
             Status::Active => {}
@@ -189,7 +194,11 @@ impl State {
         let claim = &self.claims[cix];
         let (rix, slot) = (claim.resource, claim.slot);
         match claim.status {
-            Status::Active | Status::Grace | Status::Lapsed => self.resources[rix].slots.free(slot, cix),
+            Status::Active | Status::Grace => {
+                self.resources[rix].slots.free(slot, cix);
+                self.count(rix).holding -= 1;
+            }
+            Status::Lapsed => self.resources[rix].slots.free(slot, cix),
             Status::Waiting | Status::Ended(_) => {}
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::Engine;
 use crate::fact::Status;
 use crate::ids::Kind;
 use crate::state::State;
 use crate::time::Time;
+use crate::{Engine, KindTotals};
 
 impl Engine {
     /// Panics, naming it, when an invariant of the state does not hold.
@@ -14,6 +14,7 @@ impl Engine {
         self.state.check_slots();
         self.state.check_queues();
         self.state.check_indexes();
+        self.state.check_census();
     }
 }
 
@@ -56,6 +57,22 @@ impl State {
             in_queues += queue.len();
         }
         assert_eq!(in_queues, self.waiting, "waiters are counted right");
+    }
+
+    fn check_census(&self) {
+        let mut census = [KindTotals::default(); 3];
+        for (_, resource) in self.resources.iter() {
+            census[resource.key.kind() as usize].resources += 1;
+        }
+        for (_, claim) in self.claims.iter() {
+            let counted = &mut census[self.kind(claim.resource) as usize];
+            match claim.status {
+                Status::Waiting => counted.waiting += 1,
+                Status::Active | Status::Grace => counted.holding += 1,
+                Status::Lapsed | Status::Ended(_) => {}
+            }
+        }
+        assert_eq!(census, self.census, "each kind is counted right");
     }
 
     fn check_indexes(&self) {

@@ -218,6 +218,7 @@ impl Engine {
             claims: self.state.claims.len() - self.state.retained.len(),
             waiting: self.state.waiting,
             retained: self.state.retained.len(),
+            kinds: self.state.census,
         }
     }
 }
@@ -231,4 +232,21 @@ pub struct Totals {
     pub waiting: usize,
     /// Ended, but still readable.
     pub retained: usize,
+    /// In the order of `Kind::ALL`.
+    pub kinds: [KindTotals; 3],
+}
+
+impl Totals {
+    pub fn of(&self, kind: Kind) -> KindTotals {
+        self.kinds[kind as usize]
+    }
+}
+
+/// Counts of what is alive of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindTotals {
+    pub resources: usize,
+    /// Claims that hold a slot. A lock in grace is held, a lapsed one is not.
+    pub holding: usize,
+    pub waiting: usize,
 }

@@ -180,7 +180,10 @@ impl State {
         });
         match fact.status {
             Status::Waiting => {}
-            Status::Active | Status::Grace => self.resources[rix].slots.take(fact.slot, cix),
+            Status::Active | Status::Grace => {
+                self.resources[rix].slots.take(fact.slot, cix);
+                self.count(rix).holding += 1;
+            }
             Status::Lapsed => {
                 self.resources[rix].slots.take(fact.slot, cix);
                 self.retain_restored(cix);

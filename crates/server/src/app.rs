@@ -2,6 +2,7 @@
 //! lets the dialect word it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -12,8 +13,8 @@ use crate::dialect::{Call, claims, ensure_position, lock, pools};
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
-use crate::http::{Body, Handler, Peer, Problem, RequestId, request, response};
-use crate::metrics::Dialect;
+use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, request, response};
+use crate::metrics::{self, Dialect};
 use crate::observe::Observer;
 use crate::settings::Settings;
 
@@ -34,7 +35,7 @@ enum Asked {
     Dashboard(dashboard::Asked),
     Health,
     Readiness,
-    Metrics,
+    Metrics { as_openmetrics: bool },
 }
 
 impl App {
@@ -45,6 +46,7 @@ impl App {
 
     /// Serves what one of two listeners is for.
     pub fn facing(face: Face, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
+        observer.metrics.limits(settings.max_waiters, settings.http.connections_max);
         let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
         App { settings, driver, observer, router }
     }
@@ -69,7 +71,7 @@ impl App {
             Action::Dashboard(action) => Asked::Dashboard(dashboard::parse(action, &call)?),
             Action::Health => Asked::Health,
             Action::Readiness => Asked::Readiness,
-            Action::Metrics => Asked::Metrics,
+            Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
         })
     }
 
@@ -88,21 +90,37 @@ impl App {
                     Err(Problem::unavailable(reason, 1))
                 }
             }
-            Asked::Metrics => {
-                let text = self.observer.metrics.expose(self.driver.totals(), self.driver.callers());
-                let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                Ok(response::text(StatusCode::OK, id, content_type, text))
+            Asked::Metrics { as_openmetrics } => {
+                let text = self.observer.metrics.expose(self.driver.readings());
+                Ok(if as_openmetrics {
+                    response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
+                } else {
+                    response::text(StatusCode::OK, id, metrics::CLASSIC_TYPE, metrics::classic(&text))
+                })
             }
         }
     }
 }
 
 impl Handler for App {
+    fn connection(&self, news: ConnectionNews) {
+        let counted = &self.observer.metrics.connections;
+        match news {
+            ConnectionNews::Opened => {
+                counted.accepted.inc();
+                counted.open.inc();
+            }
+            ConnectionNews::Closed => drop(counted.open.dec()),
+            ConnectionNews::Refused => drop(counted.refused.inc()),
+        }
+    }
+
     fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
         _peer: Peer,
     ) -> impl Future<Output = Response<Body>> + Send + 'static {
+        let came_at = Instant::now();
         let (parts, body) = request.into_parts();
         let id = RequestId::of(&parts.headers);
         // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
@@ -116,7 +134,7 @@ impl Handler for App {
             };
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.driver);
-            self.observer.metrics.request(dialect, response.status().as_u16());
+            self.observer.metrics.request(dialect, response.status().as_u16(), came_at.elapsed());
             tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
             response
         }

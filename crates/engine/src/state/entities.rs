@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Cix, Claim, Resource, Rix, Slots, State};
+use crate::KindTotals;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Time;
 
@@ -21,6 +22,12 @@ impl State {
 
     pub(crate) fn kind(&self, rix: Rix) -> Kind {
         self.resources[rix].key.kind()
+    }
+
+    /// What is counted of this resource's kind.
+    pub(crate) fn count(&mut self, rix: Rix) -> &mut KindTotals {
+        let kind = self.kind(rix);
+        &mut self.census[kind as usize]
     }
 
     /// The claim in slot 0: for a lock, its holder or last holder.
@@ -46,6 +53,7 @@ impl State {
             saved_in: self.snapshots_begun,
         });
         self.by_key.insert(key.clone(), rix);
+        self.count(rix).resources += 1;
         rix
     }
 
@@ -57,6 +65,7 @@ impl State {
         }
         assert!(resource.slots.used() == 0 && resource.waiting == 0, "an unreferenced resource holds nothing");
         self.save_resource(rix);
+        self.count(rix).resources -= 1;
         let resource = self.resources.remove(rix);
         self.by_key.remove(&resource.key);
     }

@@ -24,6 +24,7 @@ pub(crate) use entities::default_capacity;
 pub(crate) use slab::{Ix, Slab};
 pub(crate) use slots::Slots;
 
+use crate::KindTotals;
 use crate::fact::Counters;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::snapshot::Snapshot;
@@ -51,6 +52,8 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Claims in status waiting, of all resources.
     pub(crate) waiting: usize,
+    /// The same and more for each kind, in the order of `Kind::ALL`.
+    pub(crate) census: [KindTotals; 3],
     /// A walk over the state that is under way.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) snapshots_begun: u32,

@@ -17,6 +17,7 @@ impl State {
         resource.queue_tail = cix;
         resource.waiting += 1;
         self.waiting += 1;
+        self.count(rix).waiting += 1;
     }
 
     pub(crate) fn queue_remove(&mut self, rix: Rix, cix: Cix) {
@@ -34,6 +35,7 @@ impl State {
         }
         self.resources[rix].waiting -= 1;
         self.waiting -= 1;
+        self.count(rix).waiting -= 1;
     }
 
     /// The waiting claims of a resource, next one first.

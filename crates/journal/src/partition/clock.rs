@@ -15,6 +15,8 @@ pub const STRETCH_MAX_US: u64 = 100_000;
 pub struct ServiceClock {
     at: Time,
     seen_mono_us: u64,
+    /// What passed on the monotonic clock and did not count.
+    uncharged_us: u64,
     /// While an append is under way: how much of it may still count.
     allowance_us: Option<u64>,
 }
@@ -22,7 +24,7 @@ pub struct ServiceClock {
 impl ServiceClock {
     /// Goes on from `at`, which was true at the monotonic reading `mono_us`.
     pub fn new(at: Time, mono_us: u64) -> Self {
-        ServiceClock { at, seen_mono_us: mono_us, allowance_us: None }
+        ServiceClock { at, seen_mono_us: mono_us, uncharged_us: 0, allowance_us: None }
     }
 
     pub fn at(&self) -> Time {
@@ -34,10 +36,16 @@ impl ServiceClock {
         self.seen_mono_us
     }
 
+    /// How far service time fell behind the monotonic clock, in all.
+    pub fn uncharged_us(&self) -> u64 {
+        self.uncharged_us
+    }
+
     /// Service time now. `anybody_holds`: while nobody does, nobody can be wronged and long stretches count in full,
     /// so that an idle service may sleep.
     pub fn advance(&mut self, mono_us: u64, anybody_holds: bool) -> Time {
-        let mut passed_us = mono_us.saturating_sub(self.seen_mono_us);
+        let elapsed_us = mono_us.saturating_sub(self.seen_mono_us);
+        let mut passed_us = elapsed_us;
         self.seen_mono_us = self.seen_mono_us.max(mono_us);
         if anybody_holds && !planted!(StandstillCharged) {
             passed_us = passed_us.min(STRETCH_MAX_US);
@@ -46,6 +54,7 @@ impl ServiceClock {
             passed_us = passed_us.min(*allowance_us);
             *allowance_us -= passed_us;
         }
+        self.uncharged_us += elapsed_us - passed_us;
         self.at = self.at.plus(passed_us);
         self.at
     }
@@ -80,6 +89,7 @@ mod tests {
     fn a_minute_of_standstill_counts_a_tenth_of_a_second() {
         let mut clock = ServiceClock::new(Time(7), 0);
         assert_eq!(clock.advance(60 * S, true), Time(7 + STRETCH_MAX_US));
+        assert_eq!(clock.uncharged_us(), 60 * S - STRETCH_MAX_US);
     }
 
     #[test]
@@ -92,6 +102,7 @@ mod tests {
         assert_eq!(clock.at(), Time(STRETCH_MAX_US));
         clock.append_ended();
         assert_eq!(clock.advance(5 * S + 20_000, true), Time(STRETCH_MAX_US + 20_000));
+        assert_eq!(clock.uncharged_us(), 5 * S - STRETCH_MAX_US);
     }
 
     #[test]

@@ -360,6 +360,16 @@ impl<R> Partition<R> {
         self.clock.at()
     }
 
+    /// How far service time fell behind the driver's clock since this partition was opened.
+    pub fn uncharged_us(&self) -> u64 {
+        self.clock.uncharged_us()
+    }
+
+    /// Since when the oldest answer has been waiting for the store, on the monotonic clock.
+    pub fn oldest_held_mono_us(&self) -> Option<u64> {
+        self.answers.oldest_mono_us()
+    }
+
     fn mono_us(&self) -> u64 {
         self.clock.seen_mono_us()
     }

@@ -52,6 +52,11 @@ pub trait Store: Send {
 
     fn sizes(&self) -> Sizes;
 
+    /// How often the disk was made to confirm a write, since the stream was opened.
+    fn syncs(&self) -> u64 {
+        0
+    }
+
     /// Whether this store keeps nothing, so that there is no point in appending to it.
     fn is_forgetful(&self) -> bool {
         false

@@ -97,6 +97,7 @@ impl Checkpointing {
             *bytes += put(chunk, store)?;
             store.finish_checkpoint()?;
             tracing::info!(bytes, "checkpoint written");
+            shared.observer.checkpointed();
             self.last_checkpoint_bytes = *bytes;
             self.state = State::Resting;
         }

@@ -180,6 +180,6 @@ impl Committer {
             self.is_low = is_low;
             self.shared.lock().partition.set_store_full(is_low);
         }
-        self.shared.observer.sizes(self.store.sizes());
+        self.shared.observer.store(self.store.sizes(), self.store.syncs(), is_low);
     }
 }

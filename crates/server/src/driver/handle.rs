@@ -7,6 +7,7 @@ use leasehold_engine::{ClaimId, Command, Reply, Totals};
 use leasehold_journal::{Callers, Denial, Epoch, Position, Request, Ticket};
 
 use super::Shared;
+use crate::metrics::Readings;
 use crate::sync::oneshot;
 
 /// An answer, with its place in the order of things.
@@ -92,6 +93,20 @@ impl Handle {
 
     pub fn callers(&self) -> Callers {
         self.shared.lock().partition.callers()
+    }
+
+    /// What metrics show of the partition, in one look.
+    pub(crate) fn readings(&self) -> Readings {
+        let inner = self.shared.lock();
+        let now_us = self.shared.clock.mono_us();
+        let oldest_us = inner.partition.oldest_held_mono_us();
+        Readings {
+            totals: inner.partition.totals(),
+            callers: inner.partition.callers(),
+            oldest_held_us: oldest_us.map_or(0, |oldest_us| now_us.saturating_sub(oldest_us)),
+            uncharged_us: inner.partition.uncharged_us(),
+            epoch: self.shared.epoch,
+        }
     }
 }
 

@@ -61,6 +61,18 @@ pub trait Handler: Send + Sync + 'static {
         request: Request<Incoming>,
         peer: Peer,
     ) -> impl Future<Output = Response<Body>> + Send + 'static;
+
+    /// For whoever counts connections.
+    fn connection(&self, _news: ConnectionNews) {}
+}
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionNews {
+    Opened,
+    Closed,
+    /// There were too many.
+    Refused,
 }
 
 impl<F, Fut> Handler for F
@@ -132,11 +144,16 @@ pub async fn serve<H: Handler>(
             // Answers are small and written whole: waiting to merge them only adds latency. Failing means it is gone.
             let _ = stream.set_nodelay(true);
             let shared = Arc::clone(&shared);
+            shared.handler.connection(ConnectionNews::Opened);
             tokio::spawn(async move {
-                drive(shared, stream, Peer { addr }).await;
+                drive(Arc::clone(&shared), stream, Peer { addr }).await;
+                shared.handler.connection(ConnectionNews::Closed);
                 drop(permit);
             });
-        } else if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+            continue;
+        }
+        shared.handler.connection(ConnectionNews::Refused);
+        if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
             tokio::spawn(async move {
                 let _ = timeout(REFUSAL_TIMEOUT, refuse(stream)).await;
                 drop(permit);

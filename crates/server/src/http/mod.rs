@@ -22,7 +22,7 @@ pub mod response;
 pub mod router;
 
 pub use limits::HttpLimits;
-pub use listen::{Handler, Peer, bind, serve};
+pub use listen::{ConnectionNews, Handler, Peer, bind, serve};
 pub use problem::{Problem, error_body, error_body_with};
 pub use request::RequestId;
 pub use response::Body;

@@ -23,8 +23,13 @@ impl Observer {
         self.metrics.batch(changes, batch.record.len(), took);
     }
 
-    pub(crate) fn sizes(&self, sizes: Sizes) {
-        self.metrics.sizes(sizes);
+    /// The store as it was just looked at.
+    pub(crate) fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
+        self.metrics.store(sizes, syncs, is_low);
+    }
+
+    pub(crate) fn checkpointed(&self) {
+        self.metrics.checkpointed();
     }
 
     pub(crate) fn happened(&self, effects: impl Iterator<Item = Effect>) {

@@ -18,7 +18,7 @@ mod wal;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rusqlite::config::DbConfig;
 use rusqlite::wal::CheckpointMode;
@@ -28,7 +28,7 @@ use self::backfill::Backfill;
 use self::lock::DirectoryLock;
 use self::schema::store_error;
 pub use self::store::Upkeep;
-use self::store::{Finished, SqliteStore};
+use self::store::{Finished, LogState, SqliteStore};
 use super::error::StoreError;
 use super::verify::Verifier;
 use super::{Opened, Opener, Recovered};
@@ -66,18 +66,19 @@ impl SqliteOpener {
         self
     }
 
-    fn configure(&self, connection: &mut Connection) -> rusqlite::Result<Arc<AtomicU64>> {
+    fn configure(&self, connection: &mut Connection) -> rusqlite::Result<Arc<LogState>> {
         if let Some(max_bytes) = self.max_bytes {
             let pages = (max_bytes / u64::from(PAGE_BYTES)).max(1);
             connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
         }
-        let wal_frames = Arc::new(AtomicU64::new(0));
-        let frames = Arc::clone(&wal_frames);
+        let log = Arc::new(LogState::default());
+        let seen = Arc::clone(&log);
         connection.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, now: i32| {
-            frames.store(u64::from(now.unsigned_abs()), Ordering::Relaxed);
+            seen.frames.store(u64::from(now.unsigned_abs()), Ordering::Relaxed);
+            seen.commits.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(wal_frames)
+        Ok(log)
     }
 }
 
@@ -124,14 +125,14 @@ impl Opener for SqliteOpener {
             schema::create(&mut connection, partition)
                 .map_err(|error| store_error("making the tables", &place, error))?;
         }
-        let wal_frames = self.configure(&mut connection).map_err(failed)?;
+        let log = self.configure(&mut connection).map_err(failed)?;
         let epoch = found.epoch.next();
         connection.execute("UPDATE stream SET epoch = ?1", (epoch.0,)).map_err(failed)?;
         start_log_over(&connection).map_err(failed)?;
         let head = found.head;
         let backfill = Backfill::start(&path, &place)?;
         let directory = self.directory.clone();
-        let store = SqliteStore::new(backfill, connection, lock, directory, self.upkeep, wal_frames, epoch, found);
+        let store = SqliteStore::new(backfill, connection, lock, directory, self.upkeep, log, epoch, found);
         Ok(Opened { store: Box::new(store), epoch, head, notes })
     }
 }

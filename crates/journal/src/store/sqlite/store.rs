@@ -69,8 +69,7 @@ pub(super) struct SqliteStore {
     upkeep: Upkeep,
     epoch: Epoch,
     head: Position,
-    /// The length of the write-ahead log after the last commit.
-    wal_frames: Arc<AtomicU64>,
+    log: Arc<LogState>,
     /// When to have it copied again. More than the soft limit only while a reader keeps it from being started over.
     backfill_at_frames: u64,
     checkpoint: Option<Finished>,
@@ -80,6 +79,15 @@ pub(super) struct SqliteStore {
     tail_bytes: u64,
     /// The error after which nothing is acknowledged any more.
     poisoned: Option<String>,
+}
+
+/// What SQLite says of its write-ahead log after each commit.
+#[derive(Debug, Default)]
+pub(super) struct LogState {
+    /// Its length.
+    pub(super) frames: AtomicU64,
+    /// With `synchronous=FULL` each of them is one sync. Copying the log has its own, off the commit path.
+    pub(super) commits: AtomicU64,
 }
 
 /// The checkpoint that counts.
@@ -109,7 +117,7 @@ impl SqliteStore {
         lock: DirectoryLock,
         directory: PathBuf,
         upkeep: Upkeep,
-        wal_frames: Arc<AtomicU64>,
+        log: Arc<LogState>,
         epoch: Epoch,
         found: Found,
     ) -> Self {
@@ -123,7 +131,7 @@ impl SqliteStore {
             upkeep,
             epoch,
             head,
-            wal_frames,
+            log,
             backfill_at_frames: upkeep.wal_soft_frames,
             checkpoint,
             unfinished: None,
@@ -186,7 +194,7 @@ impl SqliteStore {
             self.or_poison("copying the write-ahead log", outcome)?;
             return self.start_log_over();
         }
-        if self.wal_frames.load(Ordering::Relaxed) >= self.backfill_at_frames {
+        if self.log.frames.load(Ordering::Relaxed) >= self.backfill_at_frames {
             self.backfill.order();
         }
         Ok(())
@@ -197,8 +205,8 @@ impl SqliteStore {
         let copied = backfill::copy(&self.connection);
         let is_done = self.or_poison("copying the write-ahead log", copied)?;
         // When a reader is in the way the log has to grow on; the next try comes after as much again.
-        let left = if is_done { 0 } else { self.wal_frames.load(Ordering::Relaxed) };
-        self.wal_frames.store(left, Ordering::Relaxed);
+        let left = if is_done { 0 } else { self.log.frames.load(Ordering::Relaxed) };
+        self.log.frames.store(left, Ordering::Relaxed);
         self.backfill_at_frames = left + self.upkeep.wal_soft_frames;
         Ok(())
     }
@@ -262,7 +270,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.check_alive()?;
-        if self.wal_frames.load(Ordering::Relaxed) >= self.upkeep.wal_hard_frames.max(self.backfill_at_frames) {
+        if self.log.frames.load(Ordering::Relaxed) >= self.upkeep.wal_hard_frames.max(self.backfill_at_frames) {
             self.backfill.order();
             let outcome = self.backfill.wait();
             self.or_poison("copying the write-ahead log", outcome)?;
@@ -376,5 +384,9 @@ impl Store for SqliteStore {
             checkpoint_bytes: self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes),
             file_bytes: file_bytes(DATABASE_FILE) + file_bytes(WAL_FILE),
         }
+    }
+
+    fn syncs(&self) -> u64 {
+        self.log.commits.load(Ordering::Relaxed)
     }
 }

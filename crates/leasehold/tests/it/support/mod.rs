@@ -45,10 +45,15 @@ pub(crate) fn random_uuid() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// One number of `/metrics`.
+/// One number of `/metrics`; of one that has labels, the sum.
 pub(crate) fn gauge(client: &mut Client, name: &str) -> u64 {
     let metrics = client.call("GET", "/metrics", "").unwrap().expect(200);
     let text = String::from_utf8(metrics.body).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    let samples = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value))
+    });
+    let values: Vec<u64> = samples.map(|value| value.parse().unwrap()).collect();
+    assert!(!values.is_empty(), "no {name} in {text}");
+    values.iter().sum()
 }

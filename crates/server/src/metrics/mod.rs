@@ -1,0 +1,349 @@
+//! Numbers for machines to watch, in Prometheus' text formats. Labels are kinds, dialects, statuses and endings, never
+//! names or ids, so their number is fixed when the program is written. What each one means to an operator is in
+//! `docs/operations.md`; nothing on the way of a request takes a lock in here.
+
+mod classic;
+mod grid;
+mod histogram;
+mod requests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold_engine::{Effect, Ending, Kind, Totals, What};
+use leasehold_journal::{Callers, Epoch, Sizes};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter as Counted;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge as Measured;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+pub(crate) use classic::{CLASSIC_TYPE, OPENMETRICS_TYPE, accepts_openmetrics, classic};
+use grid::Grid;
+use histogram::Histogram;
+pub(crate) use requests::Dialect;
+use requests::Requests;
+
+type Counter = Counted<u64, AtomicU64>;
+type Gauge = Measured<u64, AtomicU64>;
+/// For seconds.
+type FloatGauge = Measured<f64, AtomicU64>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndingLabels {
+    kind: &'static str,
+    how: &'static str,
+}
+
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Requests,
+    pub(crate) connections: Connections,
+    #[allow(dead_code, reason = "for the event stream to count in")]
+    pub(crate) events: Events,
+
+    // What happened to claims.
+    grants: PerKind<Counter>,
+    waits: PerKind<Counter>,
+    renewals: PerKind<Counter>,
+    expiries: PerKind<Counter>,
+    endings: Grid<EndingLabels, 3, { ENDINGS.len() }>,
+    wait: PerKind<Histogram>,
+    hold: PerKind<Histogram>,
+    expiry_lateness: Histogram,
+
+    // The store.
+    commit: Histogram,
+    batch_changes: Histogram,
+    journal_bytes: Counter,
+    fsyncs: Counter,
+    checkpoints: Counter,
+    tail_bytes: Gauge,
+    checkpoint_bytes: Gauge,
+    file_bytes: Gauge,
+    store_low: Gauge,
+
+    // As it is when somebody looks.
+    holders: PerKind<Gauge>,
+    waiters: PerKind<Gauge>,
+    resources: PerKind<Gauge>,
+    retained: Gauge,
+    held_answers: Gauge,
+    oldest_held_seconds: FloatGauge,
+    parked_callers: Gauge,
+    uncharged_seconds: Counted<f64, AtomicU64>,
+    epoch: Gauge,
+    waiters_max: Gauge,
+}
+
+/// Connections of all listeners.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    pub(crate) open: Gauge,
+    pub(crate) accepted: Counter,
+    /// Turned away because there were too many.
+    pub(crate) refused: Counter,
+    pub(crate) max: Gauge,
+}
+
+/// Whoever follows the event stream.
+#[derive(Debug)]
+#[allow(dead_code, reason = "for the event stream to count in")]
+pub(crate) struct Events {
+    pub(crate) readers: Gauge,
+    /// Events put into the ring.
+    pub(crate) told: Counter,
+    /// Events that fell out of the ring to make room, so that nobody can resume from them any more.
+    pub(crate) dropped: Counter,
+    /// Readers that fell too far behind.
+    pub(crate) readers_cut: Counter,
+}
+
+/// What is read off the driver for one exposition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readings {
+    pub(crate) totals: Totals,
+    pub(crate) callers: Callers,
+    /// How long the oldest answer has been waiting for the store.
+    pub(crate) oldest_held_us: u64,
+    /// How far service time fell behind the clock.
+    pub(crate) uncharged_us: u64,
+    pub(crate) epoch: Epoch,
+}
+
+/// One metric a kind, looked up without a lock.
+#[derive(Debug)]
+struct PerKind<M>([M; 3]);
+
+impl<M> PerKind<M> {
+    fn of(&self, kind: Kind) -> &M {
+        &self.0[kind as usize]
+    }
+}
+
+/// The order of the columns of `endings`.
+const ENDINGS: [&str; 9] =
+    ["released", "expired", "revoked", "aborted", "withdrawn", "timed_out", "deleted", "handed_back", "superseded"];
+
+fn ending(how: Ending) -> usize {
+    match how {
+        Ending::Released => 0,
+        Ending::Expired => 1,
+        Ending::Revoked => 2,
+        Ending::Aborted => 3,
+        Ending::Withdrawn => 4,
+        Ending::TimedOut => 5,
+        Ending::Deleted => 6,
+        Ending::HandedBack => 7,
+        Ending::Superseded => 8,
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("leasehold");
+        let r = &mut registry;
+        r.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        let endings = Family::default();
+        r.register("endings", "Claims ended, by how", endings.clone());
+        Metrics {
+            requests: Requests::register(r),
+            connections: Connections {
+                open: gauge(r, "connections", "Connections open"),
+                accepted: counter(r, "connections_accepted", "Connections let in"),
+                refused: counter(r, "connections_refused", "Connections turned away, as there were too many"),
+                max: gauge(r, "connections_max", "Connections that may be open (max_connections)"),
+            },
+            events: Events {
+                readers: gauge(r, "event_readers", "Readers of the event stream"),
+                told: counter(r, "events", "Events told to whoever reads the stream"),
+                dropped: counter(r, "events_dropped", "Events no reader can resume from any more (events_kept)"),
+                readers_cut: counter(r, "event_readers_cut", "Readers of the event stream that fell too far behind"),
+            },
+            grants: per_kind(r, "grants", "Slots granted", None, Counter::default),
+            waits: per_kind(r, "waits", "Claims that had to stand in a queue", None, Counter::default),
+            renewals: per_kind(r, "renewals", "Leases renewed", None, Counter::default),
+            expiries: per_kind(r, "expiries", "Leases that ran out", None, Counter::default),
+            endings: Grid::new(endings),
+            wait: per_kind(r, "wait", "From asking to being granted", Some(Unit::Seconds), wait_histogram),
+            hold: per_kind(
+                r,
+                "hold",
+                "From being granted to the end, for a lock until it was released or taken over",
+                Some(Unit::Seconds),
+                hold_histogram,
+            ),
+            expiry_lateness: histogram(
+                r,
+                "expiry_lateness",
+                "How far behind its deadline a lease ended",
+                Some(Unit::Seconds),
+                Histogram::of_us(100, 2, 16),
+            ),
+            commit: histogram(r, "commit", "One durable append", Some(Unit::Seconds), Histogram::of_us(50, 2, 18)),
+            batch_changes: histogram(r, "batch_changes", "Changes in one append", None, Histogram::of_counts(1, 2, 14)),
+            journal_bytes: counter(r, "journal_bytes", "Bytes written to the journal"),
+            fsyncs: counter(r, "fsyncs", "Writes that the disk was made to confirm, copying the log not counted"),
+            checkpoints: counter(r, "checkpoints", "Checkpoints written"),
+            tail_bytes: gauge(r, "journal_tail_bytes", "Journal that a restart would replay"),
+            checkpoint_bytes: gauge(r, "checkpoint_bytes", "Checkpoint that a restart would read"),
+            file_bytes: gauge(r, "store_bytes", "What the store takes up in all"),
+            store_low: gauge(r, "store_low", "1 while the store is nearly full and new claims are refused"),
+            holders: per_kind(r, "holders", "Claims that hold a slot", None, Gauge::default),
+            waiters: per_kind(r, "waiters", "Claims that stand in a queue", None, Gauge::default),
+            resources: per_kind(r, "resources", "Resources known", None, Gauge::default),
+            retained: gauge(r, "retained_claims", "Ended claims that can still be read"),
+            held_answers: gauge(r, "held_answers", "Answers waiting for the store"),
+            oldest_held_seconds: {
+                let gauge = FloatGauge::default();
+                let help = "How long the oldest answer has been waiting for the store";
+                r.register_with_unit("oldest_held_answer", help, Unit::Seconds, gauge.clone());
+                gauge
+            },
+            parked_callers: gauge(r, "parked_callers", "Callers waiting for something to happen"),
+            uncharged_seconds: {
+                let counter = Counted::default();
+                let help = "Time that passed and was charged to nobody's lease";
+                r.register_with_unit("uncharged", help, Unit::Seconds, counter.clone());
+                counter
+            },
+            epoch: gauge(r, "epoch", "Rises by one each time the journal is opened"),
+            waiters_max: gauge(r, "waiters_max", "Claims that may stand in queues (max_waiters)"),
+            registry,
+        }
+    }
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, help, counter.clone());
+    counter
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+fn histogram(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>, histogram: Histogram) -> Histogram {
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, histogram.clone()),
+        None => registry.register(name, help, histogram.clone()),
+    }
+    histogram
+}
+
+fn per_kind<M>(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>, make: fn() -> M) -> PerKind<M>
+where
+    M: Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + prometheus_client::encoding::EncodeMetric
+        + prometheus_client::metrics::TypedMetric
+        + 'static,
+{
+    let family = Family::<KindLabels, M, fn() -> M>::new_with_constructor(make);
+    let metrics = Kind::ALL.map(|kind| family.get_or_create_owned(&KindLabels { kind: kind.as_str() }));
+    match unit {
+        Some(unit) => registry.register_with_unit(name, help, unit, family),
+        None => registry.register(name, help, family),
+    }
+    PerKind(metrics)
+}
+
+/// From a tenth of a millisecond to an hour and a half.
+fn wait_histogram() -> Histogram {
+    Histogram::of_us(100, 4, 14)
+}
+
+/// From a millisecond to twelve days.
+fn hold_histogram() -> Histogram {
+    Histogram::of_us(1_000, 4, 16)
+}
+
+impl Metrics {
+    pub(crate) fn request(&self, dialect: Dialect, status: u16, took: Duration) {
+        self.requests.answered(dialect, status, took);
+    }
+
+    /// What the settings allow, for graphs and alerts to compare with.
+    pub(crate) fn limits(&self, waiters_max: usize, connections_max: u32) {
+        self.waiters_max.set(waiters_max as u64);
+        self.connections.max.set(connections_max.into());
+    }
+
+    pub(crate) fn batch(&self, changes: u64, bytes: usize, took: Duration) {
+        self.commit.observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.batch_changes.observe(changes);
+        self.journal_bytes.inc_by(bytes as u64);
+    }
+
+    pub(crate) fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
+        self.tail_bytes.set(sizes.tail_bytes);
+        self.checkpoint_bytes.set(sizes.checkpoint_bytes);
+        self.file_bytes.set(sizes.file_bytes);
+        self.fsyncs.inner().store(syncs, Ordering::Relaxed);
+        self.store_low.set(is_low.into());
+    }
+
+    pub(crate) fn checkpointed(&self) {
+        self.checkpoints.inc();
+    }
+
+    pub(crate) fn effect(&self, effect: &Effect) {
+        let kind = effect.resource.kind();
+        match &effect.what {
+            What::Granted { waited_us, .. } => {
+                self.grants.of(kind).inc();
+                self.wait.of(kind).observe(*waited_us);
+            }
+            What::Queued => drop(self.waits.of(kind).inc()),
+            What::Renewed { .. } => drop(self.renewals.of(kind).inc()),
+            What::GraceBegan { .. } => drop(self.expiries.of(kind).inc()),
+            What::Ended { how, held_us, late_us } => {
+                if *how == Ending::Expired {
+                    self.expiries.of(kind).inc();
+                    self.expiry_lateness.observe(*late_us);
+                }
+                if let Some(held_us) = held_us {
+                    self.hold.of(kind).observe(*held_us);
+                }
+                let column = ending(*how);
+                let labels = || EndingLabels { kind: kind.as_str(), how: ENDINGS[column] };
+                self.endings.at(kind as usize, column, labels).inc();
+            }
+            What::Configured { .. } | What::Unconfigured | What::GraceOver { .. } => {}
+        }
+    }
+
+    /// The whole exposition as OpenMetrics, with the gauges as they are now.
+    pub(crate) fn expose(&self, readings: Readings) -> String {
+        let Readings { totals, callers, oldest_held_us, uncharged_us, epoch } = readings;
+        for kind in Kind::ALL {
+            let counted = totals.of(kind);
+            self.holders.of(kind).set(counted.holding as u64);
+            self.waiters.of(kind).set(counted.waiting as u64);
+            self.resources.of(kind).set(counted.resources as u64);
+        }
+        self.retained.set(totals.retained as u64);
+        self.held_answers.set(callers.held as u64);
+        self.oldest_held_seconds.set(Duration::from_micros(oldest_held_us).as_secs_f64());
+        self.parked_callers.set(callers.parked as u64);
+        let uncharged_s = Duration::from_micros(uncharged_us).as_secs_f64();
+        self.uncharged_seconds.inner().store(uncharged_s.to_bits(), Ordering::Relaxed);
+        self.epoch.set(epoch.0);
+        let mut text = String::with_capacity(32 * 1024);
+        encode(&mut text, &self.registry).expect("metrics can be written to memory");
+        text
+    }
+}
