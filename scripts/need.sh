@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and the machine lacks. Debian and its kin; elsewhere it says what to install by hand.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 missing=()
 command -v faketime >/dev/null || missing+=(faketime)
@@ -8,15 +9,30 @@ command -v curl >/dev/null || missing+=(curl)
 command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 
-if [ ${#missing[@]} -eq 0 ]; then
+# Prometheus' checker. Taken out of its package, as installing that would start a server.
+wants_promtool=no
+command -v promtool >/dev/null || [ -x target/tools/promtool ] || wants_promtool=yes
+
+if [ ${#missing[@]} -eq 0 ] && [ $wants_promtool = no ]; then
     exit 0
 fi
 if ! command -v apt-get >/dev/null; then
+    [ $wants_promtool = no ] || missing+=(promtool)
     echo "please install: ${missing[*]}" >&2
     exit 1
 fi
 sudo=""
 [ "$(id -u)" -eq 0 ] || sudo=sudo
-echo "installing: ${missing[*]}"
 $sudo apt-get update -qq
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq "${missing[@]}"
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "installing: ${missing[*]}"
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq "${missing[@]}"
+fi
+if [ $wants_promtool = yes ]; then
+    echo "fetching: promtool"
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb .)
+    mkdir -p target/tools
+    install "$unpacked/usr/bin/promtool" target/tools/promtool
+    rm -rf "$unpacked"
+fi

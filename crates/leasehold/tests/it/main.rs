@@ -19,3 +19,4 @@ mod soak;
 mod standstill;
 mod stop;
 mod support;
+mod watch;
