@@ -1,0 +1,78 @@
+//! Client certificates, as the TLS side hands them over: verified already, so all that is left is which of their names is
+//! the principal's.
+
+use std::sync::Arc;
+
+use crate::identity::{Principal, Source, check_name};
+
+/// What is known of a verified client certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCert {
+    /// The common name of the subject, where it has one.
+    pub common_name: Option<String>,
+    /// The subject in full, as `CN=ci,O=Example`.
+    pub subject: String,
+    /// DNS names, e-mail addresses and URIs among the alternative names, in their order.
+    pub sans: Vec<String>,
+}
+
+/// Which name of a certificate is the principal's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameFrom {
+    /// The subject's common name.
+    #[default]
+    CommonName,
+    /// The subject in full.
+    Subject,
+    /// The first alternative name.
+    San,
+}
+
+/// How certificates become principals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateSettings {
+    pub name_from: NameFrom,
+    pub name_prefix: String,
+    /// Groups of everybody who comes with a certificate.
+    pub groups: Vec<Arc<str>>,
+}
+
+impl CertificateSettings {
+    pub(crate) fn principal(&self, certificate: &ClientCert) -> Result<Principal, &'static str> {
+        let name = match self.name_from {
+            NameFrom::CommonName => certificate.common_name.as_deref().ok_or("the certificate has no common name")?,
+            NameFrom::Subject => &certificate.subject,
+            NameFrom::San => certificate.sans.first().ok_or("the certificate has no alternative name")?,
+        };
+        let name = format!("{}{name}", self.name_prefix);
+        check_name(&name).map_err(|_| "the certificate's name cannot be a principal's")?;
+        Ok(Principal { name: name.into(), groups: self.groups.clone(), source: Source::Certificate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_taken_from_where_it_is_wanted() {
+        let certificate = ClientCert {
+            common_name: Some("ci".to_owned()),
+            subject: "CN=ci,O=Example".to_owned(),
+            sans: vec!["ci.example.org".to_owned()],
+        };
+        for (name_from, expected) in [
+            (NameFrom::CommonName, "cert:ci"),
+            (NameFrom::Subject, "cert:CN=ci,O=Example"),
+            (NameFrom::San, "cert:ci.example.org"),
+        ] {
+            let settings = CertificateSettings { name_from, name_prefix: "cert:".to_owned(), groups: Vec::new() };
+            assert_eq!(&*settings.principal(&certificate).unwrap().name, expected);
+        }
+        let bare = ClientCert { common_name: None, subject: String::new(), sans: Vec::new() };
+        for name_from in [NameFrom::CommonName, NameFrom::Subject, NameFrom::San] {
+            let settings = CertificateSettings { name_from, ..CertificateSettings::default() };
+            assert!(settings.principal(&bare).is_err());
+        }
+    }
+}

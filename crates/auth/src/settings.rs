@@ -1,0 +1,49 @@
+//! What an operator says about sign-on, as plain values. Where they come from, and what is said about a mistake in them, is
+//! left to the binary.
+
+use crate::bearer::Expected;
+use crate::certificate::CertificateSettings;
+use crate::introspect::IntrospectionSettings;
+use crate::jwks::{KeySource, RingSettings};
+use crate::limits::Limits;
+use crate::policy::Policy;
+use crate::proxy::ProxySettings;
+use crate::secret::Secret;
+use crate::token::TokenSettings;
+
+/// All of `[auth]`, `[[policy]]` and `[limits]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    pub tokens: Vec<TokenSettings>,
+    pub oidc: Option<OidcSettings>,
+    pub introspection: Option<IntrospectionSettings>,
+    pub proxy: Option<ProxySettings>,
+    pub certificates: Option<CertificateSettings>,
+    /// Whether a pool's id is not enough to use it.
+    pub pools_require_sign_on: bool,
+    /// Whether the `client` of a lock has to be the caller's own name, or begin with it and a slash.
+    pub bind_lock_client: bool,
+    pub policy: Policy,
+    pub limits: Limits,
+}
+
+/// An OpenID provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OidcSettings {
+    pub keys: KeySource,
+    pub ring: RingSettings,
+    pub expected: Expected,
+    /// For people who log in to the dashboard.
+    pub login: Option<LoginSettings>,
+}
+
+/// The dashboard as a client of the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginSettings {
+    pub client_id: String,
+    /// Public clients have none; PKCE stands in for it.
+    pub client_secret: Option<Secret>,
+    pub scopes: String,
+    /// How long a login lasts.
+    pub session_us: u64,
+}

@@ -1,0 +1,285 @@
+//! Everything put together: from the evidence a request brings to an identity. The first source that has something to say
+//! decides; a credential that is wrong is refused, not passed over, so that nobody is taken for anonymous by mistake.
+//!
+//! What needs no waiting (tokens, proxy headers, what was checked a moment ago) is found by [`SignOn::look`]; only what is
+//! left needs [`SignOn::ask`], which may talk to the provider.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use crate::attempts::Attempts;
+use crate::bearer::cache::Cache;
+use crate::bearer::{self, Unverified};
+use crate::certificate::ClientCert;
+use crate::fetch::Fetch;
+use crate::identity::{Identity, Source};
+use crate::introspect::{IntrospectError, Introspection};
+use crate::jwks::{Jwks, KeyError};
+use crate::limits::Meter;
+use crate::proxy::Said;
+use crate::secret::Digest;
+use crate::settings::{OidcSettings, Settings};
+use crate::token::{self, Found, Tokens};
+use crate::{Now, Policy};
+
+/// What a request shows about its sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    pub headers: &'a HeaderMap,
+    pub peer: IpAddr,
+    pub certificate: Option<&'a ClientCert>,
+    pub now: Now,
+}
+
+/// Why somebody could not be identified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The credential is wrong.
+    Invalid { source: Option<Source>, reason: Cow<'static, str> },
+    /// This address has failed too often.
+    TooMany { retry_after_s: u32 },
+    /// It cannot be checked at the moment; that is nobody's fault who asks.
+    Unavailable { source: Source, reason: Cow<'static, str> },
+}
+
+/// What [`SignOn::look`] found.
+#[derive(Debug)]
+pub enum Looked {
+    Known(Identity),
+    /// This has to be looked into.
+    Ask(Question),
+}
+
+/// A token to look into.
+#[derive(Debug)]
+pub struct Question {
+    token: String,
+    way: Way,
+    peer: IpAddr,
+    /// Comes through a trusted proxy: failures are not held against its address.
+    is_relayed: bool,
+    now: Now,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Jwt,
+    Introspection,
+}
+
+/// All sources, the policy and the limits, as one configuration has them.
+#[derive(Debug)]
+pub struct SignOn {
+    settings: Settings,
+    tokens: Tokens,
+    oidc: Option<Oidc>,
+    introspection: Option<Introspection>,
+    meter: Meter,
+    attempts: Arc<Attempts>,
+}
+
+#[derive(Debug)]
+struct Oidc {
+    settings: OidcSettings,
+    jwks: Arc<Jwks>,
+    checked: Cache,
+}
+
+impl SignOn {
+    /// `before` is the configuration this one replaces: what it knows of the provider's keys is taken over, so that a
+    /// reload does not depend on the provider.
+    pub fn new(settings: Settings, fetch: &Arc<dyn Fetch>, before: Option<&SignOn>) -> Self {
+        let oidc = settings.oidc.as_ref().map(|oidc| {
+            let known = before.and_then(|before| before.oidc.as_ref());
+            let known = known.filter(|known| known.settings.keys == oidc.keys && known.settings.ring == oidc.ring);
+            let jwks = known.map_or_else(
+                || Arc::new(Jwks::new(oidc.keys.clone(), oidc.ring, Arc::clone(fetch))),
+                |known| Arc::clone(&known.jwks),
+            );
+            Oidc { settings: oidc.clone(), jwks, checked: Cache::default() }
+        });
+        let introspection =
+            settings.introspection.as_ref().map(|known| Introspection::new(known.clone(), Arc::clone(fetch)));
+        SignOn {
+            tokens: Tokens::new(&settings.tokens),
+            oidc,
+            introspection,
+            meter: Meter::new(settings.limits.requests),
+            attempts: before.map_or_else(Arc::default, |before| Arc::clone(&before.attempts)),
+            settings,
+        }
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.settings.policy
+    }
+
+    /// The provider's keys, for a login of our own.
+    pub fn provider(&self) -> Option<(&OidcSettings, &Arc<Jwks>)> {
+        self.oidc.as_ref().map(|oidc| (&oidc.settings, &oidc.jwks))
+    }
+
+    /// Counts a request of somebody, or says in how many seconds to come back.
+    pub fn count(&self, identity: &Identity, now: Now) -> Result<(), u32> {
+        self.meter.count(identity, now)
+    }
+
+    /// Who it is, as far as that can be said at once.
+    pub fn look(&self, evidence: &Evidence<'_>) -> Result<Looked, Refused> {
+        let &Evidence { headers, peer, now, .. } = evidence;
+        let mut is_relayed = false;
+        if let Some(proxy) = &self.settings.proxy {
+            match proxy.read(headers, peer) {
+                Ok(Said::Somebody(principal)) => return Ok(Looked::Known(principal.into())),
+                Ok(Said::Nobody) => is_relayed = true,
+                Ok(Said::Nothing) => {}
+                Err(error) => return Err(self.failed(peer, false, now, Some(Source::Proxy), error.to_string())),
+            }
+        }
+        let mut authorizations = headers.get_all(AUTHORIZATION).iter();
+        match (authorizations.next(), authorizations.next()) {
+            (None, _) => {}
+            (Some(authorization), None) => {
+                return match bearer_token(authorization.as_bytes()) {
+                    Ok(token) => self.look_at_token(token, evidence, is_relayed),
+                    Err(reason) => Err(self.failed(peer, is_relayed, now, None, reason)),
+                };
+            }
+            (Some(_), Some(_)) => {
+                let reason = "the Authorization header is there more than once";
+                return Err(self.failed(peer, is_relayed, now, None, reason));
+            }
+        }
+        if let (Some(settings), Some(certificate)) = (&self.settings.certificates, evidence.certificate) {
+            return match settings.principal(certificate) {
+                Ok(principal) => Ok(Looked::Known(principal.into())),
+                Err(reason) => Err(self.failed(peer, is_relayed, now, Some(Source::Certificate), reason)),
+            };
+        }
+        Ok(Looked::Known(Identity::ANONYMOUS))
+    }
+
+    fn look_at_token(&self, token: &str, evidence: &Evidence<'_>, is_relayed: bool) -> Result<Looked, Refused> {
+        let &Evidence { peer, now, .. } = evidence;
+        if token.starts_with(token::PREFIX) {
+            return match self.tokens.find(token.as_bytes(), now.unix_s) {
+                Found::Principal(principal) => Ok(Looked::Known(principal.into())),
+                Found::Expired => {
+                    Err(self.failed(peer, is_relayed, now, Some(Source::Token), "the API token has expired"))
+                }
+                Found::Unknown => {
+                    let reason = "the API token is unknown or was revoked";
+                    Err(self.failed(peer, is_relayed, now, Some(Source::Token), reason))
+                }
+            };
+        }
+        let is_jwt = bearer::looks_like_jwt(token);
+        let way = match (&self.oidc, &self.introspection) {
+            (Some(oidc), _) if is_jwt => {
+                if let Some(principal) = oidc.checked.get(&Digest::of(token.as_bytes()), now) {
+                    return Ok(Looked::Known(principal.into()));
+                }
+                Way::Jwt
+            }
+            (_, Some(introspection)) => {
+                match introspection.known(&Digest::of(token.as_bytes()), now) {
+                    Some(Ok(principal)) => return Ok(Looked::Known(principal.into())),
+                    Some(Err(error)) => return Err(self.not_introspected(peer, is_relayed, now, &error)),
+                    None => {}
+                }
+                Way::Introspection
+            }
+            (_, None) => {
+                let reason = "the token is of a kind that is not accepted here";
+                return Err(self.failed(peer, is_relayed, now, None, reason));
+            }
+        };
+        // From here on it takes work.
+        if !is_relayed && let Err(retry_after_s) = self.attempts.check(peer, now) {
+            return Err(Refused::TooMany { retry_after_s });
+        }
+        if token.len() > bearer::TOKEN_MAX {
+            return Err(self.failed(peer, is_relayed, now, None, bearer::BearerError::TooLong.to_string()));
+        }
+        Ok(Looked::Ask(Question { token: token.to_owned(), way, peer, is_relayed, now }))
+    }
+
+    /// Looks into a token, at the provider if need be.
+    pub async fn ask(&self, question: Question) -> Result<Identity, Refused> {
+        let Question { token, way, peer, is_relayed, now } = question;
+        match (way, &self.oidc, &self.introspection) {
+            (Way::Jwt, Some(oidc), _) => match oidc.check(&token, now).await {
+                Ok(identity) => Ok(identity),
+                Err(KeyError::Token(error)) => {
+                    Err(self.failed(peer, is_relayed, now, Some(Source::Oidc), error.to_string()))
+                }
+                Err(error @ KeyError::Unavailable) => {
+                    Err(Refused::Unavailable { source: Source::Oidc, reason: error.to_string().into() })
+                }
+            },
+            (Way::Introspection, _, Some(introspection)) => match introspection.ask(&token, now).await {
+                Ok(principal) => Ok(principal.into()),
+                Err(error) => Err(self.not_introspected(peer, is_relayed, now, &error)),
+            },
+            (Way::Jwt, None, _) | (Way::Introspection, _, None) => {
+                unreachable!("a question is put only where there is somebody to ask")
+            }
+        }
+    }
+
+    fn not_introspected(&self, peer: IpAddr, is_relayed: bool, now: Now, error: &IntrospectError) -> Refused {
+        let source = Source::Introspection;
+        match error {
+            IntrospectError::Unavailable => Refused::Unavailable { source, reason: error.to_string().into() },
+            IntrospectError::Inactive | IntrospectError::Token(_) => {
+                self.failed(peer, is_relayed, now, Some(source), error.to_string())
+            }
+        }
+    }
+
+    /// Remembers a failed attempt. An address with too many of them is told so instead.
+    fn failed(
+        &self,
+        peer: IpAddr,
+        is_relayed: bool,
+        now: Now,
+        source: Option<Source>,
+        reason: impl Into<Cow<'static, str>>,
+    ) -> Refused {
+        if is_relayed {
+            return Refused::Invalid { source, reason: reason.into() };
+        }
+        if let Err(retry_after_s) = self.attempts.check(peer, now) {
+            return Refused::TooMany { retry_after_s };
+        }
+        self.attempts.failed(peer, now);
+        Refused::Invalid { source, reason: reason.into() }
+    }
+}
+
+impl Oidc {
+    async fn check(&self, token: &str, now: Now) -> Result<Identity, KeyError> {
+        let unverified = Unverified::parse(token)?;
+        let key = self.jwks.key_for(&unverified, now).await?;
+        let verified = unverified.verify(&key, &self.settings.expected, now)?;
+        Ok(self.checked.put(Digest::of(token.as_bytes()), verified, now).into())
+    }
+}
+
+/// The token of `Authorization: Bearer …`. The scheme's case does not matter.
+fn bearer_token(authorization: &[u8]) -> Result<&str, &'static str> {
+    const WRONG: &str = "the Authorization header must be Bearer and a token";
+    let text = std::str::from_utf8(authorization).map_err(|_| WRONG)?;
+    let (scheme, token) = text.split_once(' ').ok_or(WRONG)?;
+    let token = token.trim();
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if scheme.eq_ignore_ascii_case("bearer") && is_token { Ok(token) } else { Err(WRONG) }
+}
