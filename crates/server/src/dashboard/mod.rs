@@ -26,7 +26,34 @@ macro_rules! files {
     };
 }
 
-static FILES: &[File] = files!["index.html"];
+static FILES: &[File] = files![
+    "actions.js",
+    "api.js",
+    "app.js",
+    "charts.js",
+    "detail.css",
+    "detail.js",
+    "dom.js",
+    "empty.js",
+    "favicon.svg",
+    "format.js",
+    "history.js",
+    "icons.js",
+    "index.html",
+    "layout.css",
+    "log.js",
+    "overview.css",
+    "overview.js",
+    "people.js",
+    "rows.js",
+    "store.js",
+    "stream.js",
+    "theme.css",
+    "theme.js",
+    "ticker.js",
+    "timeline.js",
+    "timescale.js",
+];
 
 /// A file as it was when the program was built.
 #[derive(Debug)]
