@@ -10,8 +10,8 @@ const WIDTH = 240;
 const HEIGHT = 48;
 const POLL_MS = 2000;
 
-const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-const most = (values) => Math.max(...values);
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+const most = (values) => Math.max(0, ...values);
 const rate = (value) => `${figure(value)}/s`;
 const whole = (value) => figure(Math.round(value));
 
@@ -97,7 +97,8 @@ class Chart {
     const parts = this.#spec.lines.map(([, word], index) => {
       const points = this.#points[index];
       const { say } = this.#spec;
-      return `${word ? `${word} ` : ""}now ${say(points.at(-1))}, at most ${say(most(points))}, on average ${say(mean(points))}`;
+      const there = points.filter((value) => value !== null);
+      return `${word ? `${word} ` : ""}now ${points.at(-1) === null ? "nothing" : say(points.at(-1))}, at most ${say(most(there))}, on average ${say(mean(there))}`;
     });
     return `${this.#spec.title}, last ten minutes: ${parts.join("; ")}`;
   }
@@ -119,7 +120,7 @@ class Chart {
     setText(this.when, at === null ? "" : clock(this.#from_unix + (at + 1) * this.#step_s));
     const parts = this.#spec.lines.map(([, word, colour], index) => {
       const value = this.#points[index].at(at ?? -1);
-      return h("span", { class: colour }, h("b", {}, this.#spec.say(value)), word && ` ${word}`);
+      return h("span", { class: colour }, h("b", {}, value === null ? "–" : this.#spec.say(value)), word && ` ${word}`);
     });
     this.value.replaceChildren(...parts);
   }
@@ -128,8 +129,14 @@ class Chart {
 // Whole bins counted from the newest value, so that the last point is always of a full bin.
 function binned(values, bin) {
   const points = [];
-  for (let end = values.length; end >= BIN; end -= BIN) points.unshift(bin(values.slice(end - BIN, end).map((value) => value ?? 0)));
+  for (let end = values.length; end >= BIN; end -= BIN) points.unshift(known(values.slice(end - BIN, end), bin));
   return points.length > 1 ? points : [0, 0];
+}
+
+// Null, where nothing was measured in a bin: nobody waited, so nobody waited for long, but also not for no time.
+function known(values, bin) {
+  const there = values.filter((value) => value !== null);
+  return there.length > 0 ? bin(there) : null;
 }
 
 function niceTop(value) {

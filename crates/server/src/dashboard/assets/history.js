@@ -2,7 +2,8 @@
 // out; drawing them is timeline.js's.
 //
 // An end says how long it was held and a grant how long it was waited for, so that also what began before the kept history has
-// its true beginning, and no two events have to be matched but by token.
+// its true beginning, and holds are matched by token alone. Only who gives up waiting must be matched with when it came: by claim,
+// by client, and where there is neither (pools) as the one who came first.
 
 const KEPT = 5000;
 const ENDS = new Set(["released", "expired", "revoked", "withdrawn", "aborted", "timed_out", "deleted", "handed_back", "superseded"]);
@@ -15,6 +16,7 @@ export class History {
   completeSince = null;
   version = 0; // rises with every change, so that a drawing knows whether it is old
   #ids = new Set();
+  #came = []; // who waits, as far as events told: {client, claim, at_unix}
   #labels = new Map(); // claim id -> label
 
   /** Takes in what the server kept; what came live in the meantime is not doubled. */
@@ -24,6 +26,7 @@ export class History {
     this.holds.clear();
     this.waits = [];
     this.events = [];
+    this.#came = [];
     this.#ids.clear();
     for (const event of [...events, ...live]) this.add(event);
   }
@@ -34,7 +37,8 @@ export class History {
     this.events.push(event);
     this.version += 1;
     if (this.events.length > KEPT) this.#ids.delete(this.events.shift().id);
-    if (event.event === "granted") this.#granted(event);
+    if (event.event === "waiting") this.#came.push(event);
+    else if (event.event === "granted") this.#granted(event);
     else if (event.event === "renewed") this.#renewed(event);
     else if (event.event === "grace" || event.event === "lapsed") this.#weakened(event);
     else if (ENDS.has(event.event)) this.#ended(event);
@@ -69,7 +73,10 @@ export class History {
   #granted(event) {
     for (const hold of this.holds.values()) if (hold.slot === event.slot && hold.end === null && hold.token < event.token) close(hold, event.at_unix, "superseded");
     this.holds.set(event.token, newHold(event.token, event.slot, event, event.at_unix));
-    if (event.waited_s > 0) this.waits.push(wait(event, "granted"));
+    if (event.waited_s > 0) {
+      this.#arrival(event);
+      this.waits.push(wait(event, event.at_unix - event.waited_s, "granted"));
+    }
     this.#trim();
   }
 
@@ -95,7 +102,8 @@ export class History {
   #ended(event) {
     // Without a token it was still waiting.
     if (event.token === null || event.token === undefined) {
-      if (event.waited_s !== null && event.waited_s !== undefined) this.waits.push(wait(event, event.event));
+      const came = this.#arrival(event);
+      if (came) this.waits.push(wait(event, came.at_unix, event.event));
       this.#trim();
       return;
     }
@@ -112,7 +120,14 @@ export class History {
     return this.holds.get(event.token);
   }
 
+  /** When whoever an event is about came into the queue, and forgets it; null when that was before the kept history. */
+  #arrival(event) {
+    const at = this.#came.findIndex(({ claim, client }) => (claim ?? null) === (event.claim ?? null) && (client ?? null) === (event.client ?? null));
+    return at < 0 ? null : this.#came.splice(at, 1)[0];
+  }
+
   #trim() {
+    if (this.#came.length > KEPT) this.#came.shift();
     if (this.waits.length > KEPT) this.waits.splice(0, this.waits.length - KEPT);
     while (this.holds.size > KEPT) this.holds.delete(this.holds.keys().next().value);
   }
@@ -129,8 +144,8 @@ function close(hold, at_unix, how) {
   hold.how = how;
 }
 
-function wait(event, how) {
-  return { client: event.client ?? null, claim: event.claim ?? null, token: event.token ?? null, start: event.at_unix - event.waited_s, end: event.at_unix, how };
+function wait(event, start, how) {
+  return { client: event.client ?? null, claim: event.claim ?? null, token: event.token ?? null, start, end: event.at_unix, how };
 }
 
 // Claims have no client; their metadata often says who it is.

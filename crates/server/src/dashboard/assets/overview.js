@@ -24,6 +24,7 @@ export class Overview {
   #cursor = 0; // the one row that Tab reaches
   #selected = null;
   #wanted = false;
+  #marked = false;
   #searchTimer = null;
   #body = h("div", { class: "rows", role: "rowgroup" });
   #table = h("div", { class: "table", role: "table", "aria-label": "Resources" });
@@ -172,6 +173,10 @@ export class Overview {
     store.look(first, last);
     this.#recycle(first, last);
     for (let index = first; index <= last; index += 1) this.#place(index, height);
+    if (store.matched > 0 && store.row(first) && !this.#marked) {
+      this.#marked = true;
+      performance.mark("rows-shown"); // for whoever measures how soon there is something to see
+    }
     // The row with the focus, or that Tab would reach, stays even when it is scrolled away.
     if (store.matched > 0 && (this.#cursor < first || this.#cursor > last)) this.#place(this.#cursor, height);
   }

@@ -70,6 +70,7 @@ export class Stream extends EventTarget {
 
   #take({ type, id, data }) {
     if (id) this.#lastId = id;
+    if (data === null) return;
     const said = JSON.parse(data);
     if (type === "hello") {
       this.#heartbeat_s = said.heartbeat_s ?? this.#heartbeat_s;
@@ -131,7 +132,9 @@ export class EventParser {
 
   #line(line) {
     if (line === "") {
-      if (this.#data.length > 0) this.#give({ type: this.#type || "message", id: this.#id, data: this.#data.join("\n") });
+      // An id without data is no event, but says where to resume.
+      const data = this.#data.length > 0 ? this.#data.join("\n") : null;
+      if (data !== null || this.#id !== "") this.#give({ type: this.#type || "message", id: this.#id, data });
       this.#type = "";
       this.#id = "";
       this.#data = [];
