@@ -7,6 +7,7 @@
 mod app;
 mod dashboard;
 mod dialect;
+mod docs;
 mod driver;
 pub mod duration;
 mod endpoint;
@@ -15,6 +16,8 @@ mod fuzz;
 pub mod http;
 mod metrics;
 mod observe;
+pub mod openapi;
+mod page;
 mod settings;
 mod sync;
 
