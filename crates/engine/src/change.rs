@@ -44,7 +44,7 @@ pub struct Claimed {
     pub ttl_us: u64,
     /// When the caller gives up, for callers that stand in the queue with an open connection.
     pub wait_until: Time,
-    /// Who asks: the lock dialect's `client`.
+    /// Who asks: the lock dialect's `client`, elsewhere the name its caller signed on with.
     pub client: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     /// The caller's JSON, as it was sent. Opaque here.

@@ -84,7 +84,7 @@ pub struct Acquire {
     pub id: ClaimId,
     pub ttl_us: u64,
     pub patience: Patience,
-    /// The lock dialect's `client`; others leave it out.
+    /// The lock dialect's `client`; elsewhere whom the claim belongs to, where callers sign on.
     pub client: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     pub metadata: Option<Arc<str>>,

@@ -93,6 +93,8 @@ pub use reply::{
 };
 pub use time::{Moment, Time, Wall};
 
+use std::sync::Arc;
+
 use state::State;
 
 /// The state machine of one partition.
@@ -154,6 +156,16 @@ impl Engine {
             Kind::Claim => Reply::Claim(Box::new(self.state.view_claim(now, cix))),
             Kind::Lock => Reply::Lock(self.state.view_lock(now, key), LockNews::Seen),
         })
+    }
+
+    /// The resource and the owner of a claim of the claims dialect. Neither ever changes and ids are drawn once, so this
+    /// may be looked at ahead of a command that depends on it.
+    pub fn owner_of(&self, claim: ClaimId) -> Option<(Arc<str>, Option<Arc<str>>)> {
+        let claim = &self.state.claims[self.state.claim(claim)?];
+        match &self.state.resources[claim.resource].key {
+            ResourceKey::Claim(name) => Some((Arc::clone(name), claim.client().cloned())),
+            ResourceKey::Pool(_) | ResourceKey::Lock(_) => None,
+        }
     }
 
     /// Whether this claim's caller waits with an open connection, and so cannot outlive the process.

@@ -99,6 +99,8 @@ pub struct ClaimView {
     pub status: ClaimStatus,
     pub timeout_us: u64,
     pub metadata: Option<Arc<str>>,
+    /// Whom it belongs to, where callers sign on.
+    pub owner: Option<Arc<str>>,
     pub history: History,
     pub waiting_us: u64,
     /// Once it was active.

@@ -81,6 +81,7 @@ impl State {
             status,
             timeout_us: claim.ttl_us,
             metadata: extra.metadata.clone(),
+            owner: extra.client.clone(),
             history: History {
                 created: extra.created_wall,
                 // Granted in the step that made it, it never waited. Service time may stand still between two steps,

@@ -17,7 +17,63 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve until told to stop
     #[command(after_help = AFTER_HELP)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
+    /// API tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Who may do what
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token: prints it once, and what to put into the configuration
+    New(TokenNewArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say whether somebody may do something, and which policy decides (exit code 0 allowed, 1 denied)
+    Explain(PolicyExplainArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TokenNewArgs {
+    /// Who the token is for; the name its claims are held under
+    #[arg(long)]
+    pub(crate) name: String,
+
+    /// A group of the configuration's policies; may be given more than once
+    #[arg(long)]
+    pub(crate) role: Vec<String>,
+
+    /// The day or time from which it is refused, such as 2027-01-31
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PolicyExplainArgs {
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The name of the caller; without one, somebody who did not sign on
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+
+    /// A group the caller is in; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Vec<String>,
+
+    /// inspect, acquire, update-own, revoke-any, configure, observe or admin
+    #[arg(long)]
+    pub(crate) action: String,
+
+    /// pool, claim:NAME or lock:NAME; not for observe and admin, which are about the whole service
+    #[arg(long)]
+    pub(crate) resource: Option<String>,
 }
 
 const AFTER_HELP: &str = "\

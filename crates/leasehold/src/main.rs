@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PolicyCommand, TokenCommand};
 use crate::exit::Exit;
 
 mod cli;
@@ -13,7 +13,10 @@ mod config;
 mod exit;
 mod files;
 mod logging;
+mod policy;
 mod serve;
+mod sign_on;
+mod token;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -32,5 +35,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Serve(args) => serve::run(&args).into(),
+        Command::Token(TokenCommand::New(args)) => token::new(&args).into(),
+        Command::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),
     }
 }

@@ -13,7 +13,7 @@ use leasehold_server::{App, Clock, Driver, Observer, http};
 use crate::cli::ServeArgs;
 use crate::config::{self, Address, Config, Loaded, Store};
 use crate::exit::Exit;
-use crate::{files, logging};
+use crate::{files, logging, sign_on};
 
 /// An embedded service has exactly one partition.
 const PARTITION: u32 = 0;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
         print!("{}", loaded.to_toml());
         return Exit::Done;
     }
-    match serve(loaded) {
+    match serve(loaded, args) {
         Ok(()) => Exit::Done,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -67,7 +67,7 @@ impl std::fmt::Display for Stopped {
 
 impl std::error::Error for Stopped {}
 
-fn serve(Loaded { mut config, warnings, .. }: Loaded) -> anyhow::Result<()> {
+fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyhow::Result<()> {
     logging::start(config.log_format, &config.log_filter)?;
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -76,22 +76,25 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded) -> anyhow::Result<()> {
     let http = &mut config.settings.http;
     http.connections_max = files::make_room(http.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(serve_until_told(config))
+    runtime.block_on(serve_until_told(config, args))
 }
 
-async fn serve_until_told(config: Config) -> anyhow::Result<()> {
+async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()> {
     // Before the socket, so that a signal that comes early is not lost.
     let told = told_to_stop().context("signals cannot be waited for")?;
+    let guard = sign_on::start(config.sign_on.clone())?;
+    let reloads =
+        sign_on::reload_when_told(args.clone(), Arc::clone(&guard)).context("signals cannot be waited for")?;
     let listener =
         resolve(&config.listen).and_then(http::bind).with_context(|| format!("cannot listen on {}", config.listen))?;
     let addr = listener.local_addr().context("a listening socket has an address")?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
     let observer = Arc::new(Observer::new());
     let driver = start(&config, Arc::clone(&observer))?;
-    announce(addr, &config.store);
+    announce(addr, &config.store, config.sign_on.is_some());
 
     let http_limits = config.settings.http.clone();
-    let app = App::new(config.settings, driver.handle(), observer);
+    let app = App::new(config.settings, driver.handle(), observer).guarded(guard);
     let stop = async {
         told.await;
         // Those who wait are told at once, so that nobody holds up the end.
@@ -100,6 +103,7 @@ async fn serve_until_told(config: Config) -> anyhow::Result<()> {
     tokio::select! {
         () = http::serve(listener, Arc::new(app), http_limits, stop) => {}
         error = driver.failure() => return Err(Stopped(error).into()),
+        () = reloads => unreachable!("signals do not run out"),
     }
     driver.shut_down().map_err(Stopped)?;
     tracing::info!("stopped");
@@ -142,7 +146,7 @@ fn start(config: &Config, observer: Arc<Observer>) -> anyhow::Result<Driver> {
 }
 
 /// One line that says where it listens and where its data is.
-fn announce(addr: SocketAddr, store: &Store) {
+fn announce(addr: SocketAddr, store: &Store, has_sign_on: bool) {
     let version = env!("CARGO_PKG_VERSION");
     match store {
         Store::Directory(path) => {
@@ -152,10 +156,10 @@ fn announce(addr: SocketAddr, store: &Store) {
             tracing::info!("leasehold {version} listening on http://{addr}, data in memory only, lost when it stops");
         }
     }
-    if !addr.ip().to_canonical().is_loopback() {
+    if !addr.ip().to_canonical().is_loopback() && !has_sign_on {
         tracing::warn!(
             "anybody who can reach {addr} can use this service: there is no authentication; \
-             listen on 127.0.0.1 and put a proxy in front, or restrict who can connect"
+             let callers sign on ([auth] in the configuration), or listen on 127.0.0.1, or restrict who can connect"
         );
     }
 }

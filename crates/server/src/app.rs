@@ -4,22 +4,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use crate::auth::{self, Audit, Guard};
 use crate::dashboard;
 use crate::dialect::{Call, claims, ensure_position, lock, pools};
-use crate::docs;
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
 use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, request, response};
 use crate::metrics::{self, Dialect};
 use crate::observe::Observer;
-use crate::openapi;
-use crate::page::Wanted;
 use crate::settings::Settings;
 
 #[derive(Debug)]
@@ -28,20 +25,36 @@ pub struct App {
     driver: Handle,
     observer: Arc<Observer>,
     router: Router<Action>,
-    /// The OpenAPI document of this listener, as it is sent.
-    document: Bytes,
+    guard: Arc<Guard>,
 }
 
 /// A call that made sense, freed from the bytes it came in.
 #[derive(Debug)]
-enum Asked {
+pub(crate) enum Asked {
     Pools(pools::Asked),
     Claims(claims::Asked),
     Lock(lock::Asked),
-    Page(Wanted),
+    Dashboard(dashboard::Asked),
+    SignOn(auth::Asked),
     Health,
     Readiness,
     Metrics { as_openmetrics: bool },
+}
+
+/// A request but for its body.
+#[derive(Debug)]
+struct Came {
+    parts: Parts,
+    peer: Peer,
+    id: RequestId,
+}
+
+/// A call that may be answered.
+#[derive(Debug)]
+struct Understood {
+    asked: Asked,
+    /// To be said when it is over.
+    audit: Option<Box<Audit>>,
 }
 
 impl App {
@@ -54,33 +67,47 @@ impl App {
     pub fn facing(face: Face, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
         observer.metrics.limits(settings.max_waiters, settings.http.connections_max);
         let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
-        let document = openapi::document(face, &settings).to_string().into();
-        App { settings, driver, observer, router, document }
+        App { settings, driver, observer, router, guard: Arc::default() }
     }
 
-    /// From bytes to a call that makes sense.
-    async fn understand(self: Arc<Self>, parts: Parts, body: Incoming) -> (Dialect, Result<Asked, Problem>) {
+    /// The same, for callers that sign on.
+    #[must_use]
+    pub fn guarded(self, guard: Arc<Guard>) -> Self {
+        App { guard, ..self }
+    }
+
+    /// From bytes to a call that makes sense and is allowed.
+    async fn understand(self: Arc<Self>, came: Came, body: Incoming) -> (Dialect, Result<Understood, Problem>) {
         let mut dialect = Dialect::Other;
-        let asked = self.parse(&parts, body, &mut dialect).await;
-        (dialect, asked)
+        let understood = self.parse(&came, body, &mut dialect).await;
+        (dialect, understood)
     }
 
-    async fn parse(&self, parts: &Parts, body: Incoming, dialect: &mut Dialect) -> Result<Asked, Problem> {
+    async fn parse(&self, came: &Came, body: Incoming, dialect: &mut Dialect) -> Result<Understood, Problem> {
+        let Came { parts, peer, id } = came;
         request::check_head(parts)?;
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
         *dialect = endpoint.handler.dialect();
+        // Before the body is read: who it is says the head.
+        let counted = &self.observer.metrics.sign_ins;
+        let caller = self.guard.admit(endpoint.handler, parts, peer, || self.driver.now(), counted).await?;
         let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
         let call = Call { settings: &self.settings, parts, params, body };
-        Ok(match endpoint.handler {
+        let mut asked = match endpoint.handler {
             Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
             Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
             Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
-            Action::Dashboard(action) => Asked::Page(dashboard::parse(action, &call)?),
-            Action::Docs(action) => Asked::Page(docs::parse(action, &call, &self.document)?),
+            Action::Dashboard(action) => Asked::Dashboard(dashboard::parse(action, &call)?),
+            Action::SignOn(auth::Action::Whoami) => Asked::SignOn(auth::Asked::default()),
             Action::Health => Asked::Health,
             Action::Readiness => Asked::Readiness,
             Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
-        })
+        };
+        let audit = match caller {
+            None => None,
+            Some(caller) => auth::authorize(&mut asked, caller, &self.driver, id, counted).await?,
+        };
+        Ok(Understood { asked, audit })
     }
 
     async fn answer(&self, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
@@ -88,7 +115,8 @@ impl App {
             Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
             Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
             Asked::Lock(asked) => lock::answer(&self.driver, asked, id).await,
-            Asked::Page(wanted) => Ok(wanted.answer(id)),
+            Asked::Dashboard(asked) => Ok(dashboard::answer(&asked, id)),
+            Asked::SignOn(asked) => Ok(auth::answer(&asked, id)),
             Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
             Asked::Readiness => {
                 if self.driver.is_ready().await {
@@ -126,22 +154,30 @@ impl Handler for App {
     fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-        _peer: Peer,
+        peer: Peer,
     ) -> impl Future<Output = Response<Body>> + Send + 'static {
         let came_at = Instant::now();
         let (parts, body) = request.into_parts();
         let id = RequestId::of(&parts.headers);
         // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
         // every waiter's memory.
-        let understood = Box::pin(Arc::clone(&self).understand(parts, body));
+        let came = Came { parts, peer, id: id.clone() };
+        let understood = Box::pin(Arc::clone(&self).understand(came, body));
         async move {
-            let (dialect, asked) = understood.await;
-            let outcome = match asked {
-                Ok(asked) => self.answer(asked, &id).await,
+            let (dialect, understood) = understood.await;
+            let mut audited = None;
+            let outcome = match understood {
+                Ok(Understood { asked, audit }) => {
+                    audited = audit;
+                    self.answer(asked, &id).await
+                }
                 Err(problem) => Err(problem),
             };
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.driver);
+            if let Some(audit) = audited {
+                audit.answered(response.status().as_u16());
+            }
             self.observer.metrics.request(dialect, response.status().as_u16(), came_at.elapsed());
             tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
             response

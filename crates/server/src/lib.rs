@@ -5,9 +5,9 @@
 //! ```
 
 mod app;
+mod auth;
 mod dashboard;
 mod dialect;
-mod docs;
 mod driver;
 pub mod duration;
 mod endpoint;
@@ -16,12 +16,11 @@ mod fuzz;
 pub mod http;
 mod metrics;
 mod observe;
-pub mod openapi;
-mod page;
 mod settings;
 mod sync;
 
 pub use app::App;
+pub use auth::{Guard, reloaded};
 pub use driver::{Answered, Clock, Driver, Handle};
 pub use endpoint::{Class, Face};
 pub use observe::Observer;

@@ -74,7 +74,8 @@ impl fmt::Display for Words<'_> {
         let actions: Vec<&str> = rule.actions.iter().map(|action| action.as_str()).collect();
         write!(f, "{} may {}", who.join(", "), actions.join(", "))?;
         if !rule.is_unlimited() {
-            let kinds: Vec<&str> = rule.kinds.iter().map(|kind| kind.as_str()).collect();
+            let kinds = rule.kinds.iter().filter(|kind| rule.covers(**kind));
+            let kinds: Vec<&str> = kinds.map(|kind| kind.as_str()).collect();
             write!(f, " on {}", kinds.join(", "))?;
             if let Resources::Matching(patterns) = &rule.resources {
                 write!(f, " {}", patterns.join(", "))?;

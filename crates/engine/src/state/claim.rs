@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Cix, Rix};
 use crate::change::{IdempotencyKey, Lease};
 use crate::fact::Status;
-use crate::ids::{ClaimId, Token};
+use crate::ids::{ClaimId, Kind, Token};
 use crate::time::{Moment, Time, Wall};
 
 #[derive(Debug)]
@@ -91,9 +91,13 @@ impl Claim {
         self.extra.as_ref()?.ended
     }
 
-    /// The name a repeated request finds it by.
-    pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        self.client().or_else(|| self.key().map(|key| &key.name))
+    /// The name a repeated request finds it by. A lock's client renews by asking again; elsewhere the client is only who
+    /// it belongs to.
+    pub(crate) fn name(&self, kind: Kind) -> Option<&Arc<str>> {
+        match kind {
+            Kind::Lock => self.client(),
+            Kind::Pool | Kind::Claim => self.key().map(|key| &key.name),
+        }
     }
 
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {

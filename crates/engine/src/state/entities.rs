@@ -73,7 +73,7 @@ impl State {
     /// Enters a claim into the tables; the caller puts it into its queue or slot.
     pub(crate) fn insert_claim(&mut self, claim: Claim) -> Cix {
         let (id, rix, order) = (claim.id, claim.resource, claim.order);
-        let name = claim.name().cloned();
+        let name = claim.name(self.kind(rix)).cloned();
         let cix = self.claims.insert(claim);
         let clash = self.by_id.insert(id, cix);
         assert!(clash.is_none(), "claim ids are drawn once");
@@ -102,7 +102,7 @@ impl State {
     /// A repeated request will not find this claim any more.
     pub(crate) fn forget_name(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
-        if let Some(name) = claim.name() {
+        if let Some(name) = claim.name(self.kind(claim.resource)) {
             let entry = (claim.resource, Arc::clone(name));
             // Another claim may have taken the name over since.
             if self.by_name.get(&entry) == Some(&cix) {

@@ -186,6 +186,7 @@ impl Names {
         add("behind", (!view.holders.is_empty()).then(|| self.holders(&view.holders)));
         add("waited", Some(duration(view.waiting_us)));
         add("was active", view.active_us.map(duration));
+        add("owner", view.owner.as_ref().map(ToString::to_string));
         add("metadata", view.metadata.as_ref().map(ToString::to_string));
         let mut history = vec![format!("created {}", wall(view.history.created))];
         history.extend(view.history.waited.then(|| "waiting".to_string()));

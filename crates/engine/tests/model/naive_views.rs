@@ -110,6 +110,7 @@ impl Naive {
             },
             timeout_us: row.ttl_us,
             metadata: row.metadata.clone(),
+            owner: row.client.clone(),
             history: History {
                 created: row.created.wall,
                 waited: row.granted != Some(row.created),

@@ -168,7 +168,7 @@ impl Held {
             Some(Command::Update { claim, .. }) => self.is(*claim),
             Some(Command::Acquire(acquire)) => {
                 self.claimed.resource == acquire.resource
-                    && self.claimed.client.is_some()
+                    && acquire.resource.kind() == Kind::Lock
                     && self.claimed.client == acquire.client
             }
             _ => false,

@@ -237,12 +237,14 @@ impl Op {
             Op::Unconfigure { resource: nth } => Command::Unconfigure { resource: resource(nth) },
             Op::Borrow { pool, ttl_us, wait_us, key } => {
                 let asked = acquire(resource(pool), ttl_us, Patience::For { wait_us });
-                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), ..asked }))
+                let client = owner(ttl_us);
+                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), client, ..asked }))
             }
             Op::Claim { resource: nth, ttl_us, key, with_metadata } => {
                 let metadata = with_metadata.then(|| Arc::from("{\"why\":1}"));
                 let asked = acquire(resource(POOLS + nth), ttl_us, Patience::Standing);
-                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, ..asked }))
+                let client = owner(ttl_us);
+                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, client, ..asked }))
             }
             Op::Lock { job, client, ttl_us, wait_us } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
@@ -305,6 +307,15 @@ fn pool_of(model: &Naive, claim: ClaimId, elsewhere: bool) -> ResourceKey {
         Some(row) if !elsewhere => row.resource.clone(),
         Some(row) if row.resource == resource(0) => resource(1),
         _ => resource(0),
+    }
+}
+
+/// Whom a lease or claim belongs to: some have an owner, and owners are called as keys and clients are.
+fn owner(ttl_us: u64) -> Option<Arc<str>> {
+    match ttl_us {
+        1 | 2 => None,
+        3 | 4 => Some(client_name(0)),
+        _ => Some(idempotency_key((0, 0)).name),
     }
 }
 

@@ -13,7 +13,12 @@ use crate::logging::LogFormat;
 #[cfg(test)]
 mod fuzz;
 mod keys;
+mod policy;
 mod print;
+mod section;
+mod sign_on;
+#[cfg(test)]
+mod sign_on_tests;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -29,6 +34,14 @@ pub(crate) struct ConfigError(String);
 impl ConfigError {
     fn new(sentence: String) -> Self {
         ConfigError(sentence)
+    }
+
+    /// The same sentence, with whatever is quoted in it taken out: it may be a secret.
+    fn without_value(self) -> Self {
+        match (self.0.find('"'), self.0.rfind('"')) {
+            (Some(from), Some(to)) if from < to => ConfigError(format!("{}it{}", &self.0[..from], &self.0[to + 1..])),
+            _ => self,
+        }
     }
 }
 
@@ -48,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) log_format: LogFormat,
     pub(crate) log_filter: String,
+    /// How callers sign on and what they may do; none: anybody may do anything.
+    pub(crate) sign_on: Option<leasehold_auth::Settings>,
 }
 
 /// Where the journal is kept.
@@ -64,6 +79,8 @@ pub(crate) struct Loaded {
     /// What is worth a line in the log but no reason not to start.
     pub(crate) warnings: Vec<String>,
     chosen: Chosen,
+    /// The tables of the file, without secrets.
+    tables: String,
 }
 
 /// Puts a configuration together. `read` fetches the text of a file.
@@ -74,15 +91,20 @@ pub(crate) fn load(
 ) -> Result<Loaded, ConfigError> {
     let environment = sources::environment(variables);
     let file = match args.config.as_ref().or(environment.config.as_ref()) {
-        None => Layer::new(),
+        None => sources::File::default(),
         Some(path) => {
             let text = read(path)
                 .map_err(|error| ConfigError::new(format!("{} could not be read: {error}", path.display())))?;
-            sources::file(path, &text)?
+            sources::file(path, &text, &read)?
         }
     };
-    let chosen = Chosen::new([file, environment.layer, sources::flags(args)]);
-    Ok(Loaded { config: chosen.config()?, warnings: environment.warnings, chosen })
+    let mut warnings = environment.warnings;
+    if file.sign_on.as_ref().is_some_and(|sign_on| sign_on.policy.rules().is_empty()) {
+        warnings.push("callers sign on, but there is no [[policy]], so nobody may do anything".to_owned());
+    }
+    let chosen = Chosen::new([file.layer, environment.layer, sources::flags(args)]);
+    let config = Config { sign_on: file.sign_on, ..chosen.config()? };
+    Ok(Loaded { config, warnings, chosen, tables: file.tables })
 }
 
 /// The value of each key that won, in the order of `KEYS`.
@@ -134,6 +156,7 @@ impl Chosen {
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,
             log_filter: self.required("log_level", keys::read_log_filter)?,
+            sign_on: None,
         })
     }
 

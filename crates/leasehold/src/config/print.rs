@@ -24,6 +24,7 @@ impl Loaded {
             let source = given.as_ref().map_or_else(|| "default".to_owned(), |given| given.source.to_string());
             let _ = writeln!(text, "{line:COMMENT_COLUMN$} # {source}");
         }
+        text.push_str(&self.tables);
         text
     }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::ConfigError;
 use super::keys::{ENV_PREFIX, KEYS, Key};
+use super::section::{Place, Section};
+use super::{ConfigError, sign_on};
 use crate::cli::ServeArgs;
 
 /// Where a value was found. Later ones win over earlier ones.
@@ -122,8 +123,20 @@ fn is_service_link(suffix: &str, text: &OsStr) -> bool {
         || (suffix == "PORT" && text.to_str().is_some_and(|text| text.contains("://")))
 }
 
+/// What a file gives.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pub(crate) layer: Layer,
+    pub(crate) sign_on: Option<leasehold_auth::Settings>,
+    /// The tables as they were written, without secrets.
+    pub(crate) tables: String,
+}
+
+/// Tables of the file, beside the keys.
+const TABLES: [&str; 3] = ["auth", "policy", "limits"];
+
 /// Reads a file's text. Unknown keys are refused by name.
-pub(crate) fn file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
+pub(crate) fn file(path: &Path, text: &str, read: sign_on::Read<'_>) -> Result<File, ConfigError> {
     let shown = path.display();
     let line_at = |offset: usize| 1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count();
     let table = DeTable::parse(text).map_err(|error| {
@@ -131,7 +144,7 @@ pub(crate) fn file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
         ConfigError::new(format!("{shown} line {line} is not TOML: {}", error.message().replace('\n', ", ")))
     })?;
     let mut layer = Layer::new();
-    for (name, value) in table.get_ref() {
+    for (name, value) in table.get_ref().iter().filter(|(name, _)| !TABLES.contains(&&**name.get_ref())) {
         let line = line_at(name.span().start);
         let Some(key) = Key::find(name.get_ref()) else {
             let hint =
@@ -149,7 +162,31 @@ pub(crate) fn file(path: &Path, text: &str) -> Result<Layer, ConfigError> {
     }
     // The first mistake in the file is the one to tell about.
     layer.sort_by(|(_, a), (_, b)| a.source.cmp(&b.source));
-    Ok(layer)
+    let whole = Section::new("", Place { path, text }, table.get_ref(), 0);
+    Ok(File { layer, sign_on: sign_on::read(&whole, read)?, tables: without_secrets(text) })
+}
+
+/// The tables of a file that was read before, with its secrets hidden.
+fn without_secrets(text: &str) -> String {
+    fn hide(value: &mut toml::Value) {
+        match value {
+            toml::Value::Table(table) => {
+                for (name, value) in table.iter_mut() {
+                    if name == "secret" || name == "client_secret" {
+                        *value = sign_on::HIDDEN.into();
+                    } else {
+                        hide(value);
+                    }
+                }
+            }
+            toml::Value::Array(items) => items.iter_mut().for_each(hide),
+            _ => {}
+        }
+    }
+    let mut whole: toml::Table = text.parse().expect("it was parsed before");
+    whole.retain(|name, _| TABLES.contains(&name));
+    whole.iter_mut().for_each(|(_, value)| hide(value));
+    if whole.is_empty() { String::new() } else { format!("\n{whole}") }
 }
 
 /// Text, whole numbers and truth values as text.
@@ -166,9 +203,14 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
 
 /// The key somebody may have meant, if one is near.
 fn suggestion(written: &str) -> Option<&'static Key> {
+    nearest(written, KEYS.iter().map(|key| key.name)).and_then(Key::find)
+}
+
+/// The name somebody may have meant, if one is near.
+pub(crate) fn nearest(written: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let written = written.to_ascii_lowercase().replace('-', "_");
-    let nearest = KEYS.iter().min_by_key(|key| distance(&written, key.name))?;
-    (distance(&written, nearest.name) <= 1 + nearest.name.len() / 4).then_some(nearest)
+    let nearest = names.min_by_key(|name| distance(&written, name))?;
+    (distance(&written, nearest) <= 1 + nearest.len() / 4).then_some(nearest)
 }
 
 /// Letters to insert, delete or replace to get from one to the other (Levenshtein).

@@ -8,7 +8,9 @@ use crate::cli::{Cli, Command};
 /// Loads as the process would, with `file` as the text of every file.
 fn load_from(flags: &[&str], variables: &[(&str, &str)], file: &str) -> Result<Loaded, String> {
     let command_line = ["leasehold", "serve"].iter().chain(flags);
-    let Command::Serve(args) = Cli::try_parse_from(command_line).map_err(|error| error.to_string())?.command;
+    let Command::Serve(args) = Cli::try_parse_from(command_line).map_err(|error| error.to_string())?.command else {
+        panic!("it serves")
+    };
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     load(&args, variables, |_| Ok(file.to_owned())).map_err(|error| error.to_string())
 }

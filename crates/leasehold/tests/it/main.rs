@@ -14,6 +14,7 @@ mod faults;
 mod hostile;
 mod kills;
 mod secrets;
+mod sign_on;
 mod slow;
 mod soak;
 mod standstill;

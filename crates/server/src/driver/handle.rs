@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use leasehold_engine::{ClaimId, Command, Reply, Totals};
-use leasehold_journal::{Callers, Denial, Epoch, Position, Request, Ticket};
+use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
 
 use super::Shared;
 use crate::metrics::Readings;
@@ -80,6 +80,18 @@ impl Handle {
             self.shared.clock.advance(step_us);
             left_us -= step_us;
         }
+    }
+
+    /// The resource and the owner of a claim. Neither changes in its life, so a command may be let through by them; but
+    /// what is said about the claim has to come through the gate.
+    pub(crate) fn owner_of(&self, claim: ClaimId) -> Option<(Arc<str>, Option<Arc<str>>)> {
+        self.shared.lock().partition.engine().owner_of(claim)
+    }
+
+    /// For whatever is not about leases.
+    pub(crate) fn now(&self) -> leasehold_auth::Now {
+        let Clocks { mono_us, wall } = self.shared.clock.read();
+        leasehold_auth::Now { unix_s: wall.0 / 1_000_000, mono_us }
     }
 
     /// Whether nothing is being written or about to be, and every answer that could leave has left.

@@ -116,7 +116,7 @@ pub(super) async fn drive<H: Handler>(shared: Arc<Shared<H>>, stream: TcpStream,
     let io = WatchedIo { opening, io: TokioIo::new(stream), activity: Arc::clone(&activity) };
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let answering = activity.begin_answer(speaks_http2);
-        Answer { response: Arc::clone(&shared.handler).handle(request, peer), answering: Some(answering) }
+        Answer { response: Arc::clone(&shared.handler).handle(request, peer.clone()), answering: Some(answering) }
     });
     if speaks_http2 {
         // On the heap, as every connection's task would have room for this one's size.

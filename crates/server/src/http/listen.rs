@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use leasehold_auth::ClientCert;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -44,9 +45,11 @@ const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     {\"error\": \"too many connections\"}";
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub addr: SocketAddr,
+    /// The certificate it proved to have, where TLS asks for one.
+    pub certificate: Option<Arc<ClientCert>>,
 }
 
 /// What answers requests. The future is dropped when the client leaves: with a closed or half-closed connection, a reset
@@ -146,7 +149,7 @@ pub async fn serve<H: Handler>(
             let shared = Arc::clone(&shared);
             shared.handler.connection(ConnectionNews::Opened);
             tokio::spawn(async move {
-                drive(Arc::clone(&shared), stream, Peer { addr }).await;
+                drive(Arc::clone(&shared), stream, Peer { addr, certificate: None }).await;
                 shared.handler.connection(ConnectionNews::Closed);
                 drop(permit);
             });

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
 use super::request::RequestId;
@@ -26,6 +26,8 @@ enum Remedy {
     Allow(HeaderValue),
     /// Seconds after which to try again.
     RetryAfter(u32),
+    /// How to sign on.
+    Authenticate(HeaderValue),
     /// The rest of the request was not read, so nothing more can be said on this connection.
     Reconnect,
 }
@@ -63,6 +65,22 @@ impl Problem {
         }
     }
 
+    /// 401: who is it?
+    pub fn unauthorized(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
+        let remedy = Some(Remedy::Authenticate(challenge));
+        Problem { status: StatusCode::UNAUTHORIZED, reason: reason.into(), remedy }
+    }
+
+    /// 403: it is known who, and that is not enough.
+    pub fn forbidden(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
+        Problem { status: StatusCode::FORBIDDEN, ..Problem::unauthorized(reason, challenge) }
+    }
+
+    /// 429: too much of it, for one caller.
+    pub fn too_many(reason: impl Into<Cow<'static, str>>, retry_after_s: u32) -> Self {
+        Problem { status: StatusCode::TOO_MANY_REQUESTS, ..Problem::unavailable(reason, retry_after_s) }
+    }
+
     /// The same, and the connection is closed after it.
     #[must_use]
     pub fn and_close(mut self) -> Self {
@@ -79,6 +97,9 @@ impl Problem {
             }
             Some(Remedy::RetryAfter(seconds)) => {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            Some(Remedy::Authenticate(challenge)) => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());
             }
             Some(Remedy::Reconnect) => {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -119,6 +140,9 @@ mod tests {
         for (problem, status, header, value) in [
             (Problem::wrong_method(&Method::POST, allow), 405, "allow", "GET, HEAD"),
             (Problem::unavailable("starting", 2), 503, "retry-after", "2"),
+            (Problem::too_many("slower", 3), 429, "retry-after", "3"),
+            (Problem::unauthorized("who", HeaderValue::from_static("Bearer")), 401, "www-authenticate", "Bearer"),
+            (Problem::forbidden("no", HeaderValue::from_static("Bearer")), 403, "www-authenticate", "Bearer"),
             (Problem::bad_request("body ended early").and_close(), 400, "connection", "close"),
             (Problem::no_such_path(), 404, "content-type", "application/json"),
         ] {

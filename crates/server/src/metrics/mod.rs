@@ -6,6 +6,7 @@ mod classic;
 mod grid;
 mod histogram;
 mod requests;
+mod sign_ins;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,6 +26,7 @@ use grid::Grid;
 use histogram::Histogram;
 pub(crate) use requests::Dialect;
 use requests::Requests;
+pub(crate) use sign_ins::SignIns;
 
 type Counter = Counted<u64, AtomicU64>;
 type Gauge = Measured<u64, AtomicU64>;
@@ -46,6 +48,7 @@ struct EndingLabels {
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Requests,
+    pub(crate) sign_ins: SignIns,
     pub(crate) connections: Connections,
     #[allow(dead_code, reason = "for the event stream to count in")]
     pub(crate) events: Events,
@@ -156,6 +159,7 @@ impl Default for Metrics {
         r.register("endings", "Claims ended, by how", endings.clone());
         Metrics {
             requests: Requests::register(r),
+            sign_ins: SignIns::register(r),
             connections: Connections {
                 open: gauge(r, "connections", "Connections open"),
                 accepted: counter(r, "connections_accepted", "Connections let in"),

@@ -37,8 +37,7 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Sent {
     stream: TcpStream,
-    pub(crate) method: String,
-    pub(crate) target: String,
+    has_body: bool,
 }
 
 impl Request {
@@ -56,7 +55,7 @@ impl Request {
         let mut stream = TcpStream::connect(addr)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(&bytes)?;
-        Ok(Sent { stream, method: method.clone(), target: target.clone() })
+        Ok(Sent { stream, has_body: method != "HEAD" })
     }
 }
 
@@ -75,7 +74,7 @@ impl Sent {
         }
         let mut answer = Answer { status, headers, body: String::new() };
         let length = answer.header("content-length").map_or(0, |text| text.parse().expect("a length is a number"));
-        if self.method != "HEAD" {
+        if self.has_body {
             reader.take(length).read_to_string(&mut answer.body)?;
         }
         Ok(answer)

@@ -10,15 +10,16 @@ use leasehold_engine::{ClaimFilter, ClaimQuery, ClaimView, Command, Reply as Eng
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{filter, wire};
+use crate::auth::Caller;
 use crate::dialect::{Reply, ask, unserved};
 use crate::driver::Handle;
 use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 
-pub(super) const LIMIT_DEFAULT: usize = 100;
-pub(super) const LIMIT_MAX: usize = 1_000;
-pub(super) const OFFSET_MAX: usize = 10_000_000;
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1_000;
+const OFFSET_MAX: usize = 10_000_000;
 /// Claims looked at under the lock in one go.
 const SCAN_MAX: usize = 2_000;
 
@@ -30,6 +31,8 @@ pub(crate) struct Page {
     /// The path and query of this page, without limit and offset.
     target: String,
     base_url: String,
+    /// Where callers sign on and this one may not see all of it.
+    caller: Option<Caller>,
 }
 
 #[derive(Debug)]
@@ -47,7 +50,19 @@ impl ClaimList {
     }
 }
 
+impl ClaimList {
+    /// Only what this caller may see.
+    pub(crate) fn shown_to(&mut self, caller: Caller) {
+        self.page.caller = Some(caller);
+    }
+}
+
 impl ResourcePage {
+    /// Only what this caller may see.
+    pub(crate) fn shown_to(&mut self, caller: Caller) {
+        self.0.caller = Some(caller);
+    }
+
     pub(super) fn parse(query: &Query<'_>, base_url: String) -> Result<Self, Problem> {
         query.refuse_unknown(&["limit", "offset"])?;
         Page::parse(query, "/v1/resources/", base_url).map(ResourcePage)
@@ -65,12 +80,13 @@ impl Page {
             offset: number(query, "offset", 0..=OFFSET_MAX)?.unwrap_or(0),
             target,
             base_url,
+            caller: None,
         })
     }
 
     /// Where the rest is.
     fn next_link(&self) -> HeaderValue {
-        let Page { limit, offset, target, base_url } = self;
+        let Page { limit, offset, target, base_url, .. } = self;
         let link = format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + limit);
         HeaderValue::try_from(link).expect("a host header and an encoded query make a header value")
     }
@@ -105,11 +121,14 @@ pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> 
         let limit = (to_skip + page.limit + 1 - shown.len()).min(SCAN_MAX);
         let query = ClaimQuery { filter: filter.clone(), after, limit, scan_max: SCAN_MAX };
         let (reply, answer) = ask(driver, Command::ListClaims(Box::new(query)).into(), id).await;
-        let found = match answer {
+        let mut found = match answer {
             Ok(Engine::Claims(found)) => found,
             Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
             Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
         };
+        if let Some(caller) = &page.caller {
+            found.claims.retain(|view| caller.sees(&view.resource, view.owner.as_ref()));
+        }
         let skipped = to_skip.min(found.claims.len());
         to_skip -= skipped;
         shown.extend(found.claims.into_iter().skip(skipped));
@@ -132,13 +151,16 @@ pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestI
     loop {
         let limit = (to_skip + page.limit + 1 - shown.len()).min(SCAN_MAX);
         let (reply, answer) = ask(driver, Command::ListResources { after, limit }.into(), id).await;
-        let found = match answer {
+        let mut found = match answer {
             Ok(Engine::Resources(found)) => found,
             Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
             Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
         };
         let is_last = found.len() < limit;
         after = found.last().and_then(|view| view.resource.name().cloned());
+        if let Some(caller) = &page.caller {
+            found.retain(|view| view.resource.name().is_some_and(|name| caller.sees_resource(name)));
+        }
         let skipped = to_skip.min(found.len());
         to_skip -= skipped;
         shown.extend(found.into_iter().skip(skipped));

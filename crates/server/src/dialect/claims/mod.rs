@@ -3,7 +3,6 @@
 
 mod filter;
 mod list;
-pub(crate) mod openapi;
 mod refusal;
 pub(crate) mod routes;
 mod wire;
@@ -16,6 +15,7 @@ use leasehold_journal::Denial;
 use super::{Reply, ask, unserved};
 use crate::driver::Handle;
 use crate::http::{Body, Problem, RequestId, response};
+pub(crate) use refusal::no_such_claim;
 use routes::Subject;
 pub(crate) use routes::{Action, Asked, parse};
 

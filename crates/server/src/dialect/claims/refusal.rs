@@ -53,6 +53,6 @@ fn conflict(error: &str, status: &str, reply: &Reply<'_>) -> Response<Body> {
     reply.positioned(response::json(StatusCode::CONFLICT, reply.id, object.end()))
 }
 
-pub(super) fn no_such_claim() -> Problem {
+pub(crate) fn no_such_claim() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "no such claim")
 }

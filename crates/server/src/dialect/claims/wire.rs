@@ -32,6 +32,9 @@ fn write_claim(object: &mut Object, base_url: &str, view: &ClaimView) {
     // Under both names: callers of the deployed service look for the second.
     let metadata = view.metadata.as_deref().unwrap_or("null");
     object.raw("metadata", metadata).raw("user_data", metadata);
+    if let Some(owner) = &view.owner {
+        object.string("owner", owner);
+    }
     object.float_seconds("waiting_duration", view.waiting_us);
     if let Some(active_us) = view.active_us {
         object.float_seconds("active_duration", active_us);

@@ -13,7 +13,7 @@ use crate::http::query::Query;
 use crate::http::router::Endpoint;
 
 /// The lock that is meant when no job is named.
-pub(super) const DEFAULT_JOB: &str = "default";
+const DEFAULT_JOB: &str = "default";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -32,7 +32,7 @@ pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(super) subject: Subject,
-    pub(super) request: Request,
+    pub(crate) request: Request,
 }
 
 /// What the answer needs to know of the call.

@@ -38,7 +38,7 @@ pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(super) subject: Subject,
-    pub(super) request: Request,
+    pub(crate) request: Request,
 }
 
 /// What the answer needs to know of the call.

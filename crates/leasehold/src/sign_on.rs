@@ -1,0 +1,90 @@
+//! Sign-on while serving: made from the configuration at the start, and again on SIGHUP, without touching a connection. A
+//! configuration that is wrong is told about and the one in force stays.
+
+use std::io;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use leasehold_auth::fetch::{Fetch, FetchError, Fetched, Form, HttpFetch};
+use leasehold_auth::{Settings, SignOn};
+use leasehold_server::{Guard, reloaded};
+
+use crate::cli::ServeArgs;
+use crate::config;
+
+/// The sign-on a server starts with.
+pub(crate) fn start(settings: Option<Settings>) -> anyhow::Result<Arc<Guard>> {
+    let Some(settings) = settings else { return Ok(Arc::new(Guard::open())) };
+    let fetch = fetch_for(&settings)?;
+    Ok(Arc::new(Guard::new(SignOn::new(settings, &fetch, None))))
+}
+
+/// Reads the configuration again at every SIGHUP, for as long as it is polled. The handler is in place when this returns.
+#[cfg(unix)]
+pub(crate) fn reload_when_told(args: ServeArgs, guard: Arc<Guard>) -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hang_up = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hang_up.recv().await.is_some() {
+            match reload(&args, &guard) {
+                Ok(()) => reloaded("done"),
+                Err(error) => {
+                    tracing::error!("the configuration was not reloaded, what was in force stays: {error:#}");
+                    reloaded("failed");
+                }
+            }
+        }
+    })
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
+pub(crate) fn reload_when_told(_: ServeArgs, _: Arc<Guard>) -> io::Result<impl Future<Output = ()>> {
+    Ok(std::future::pending())
+}
+
+fn reload(args: &ServeArgs, guard: &Guard) -> anyhow::Result<()> {
+    let loaded = config::load(args, std::env::vars_os(), |path| std::fs::read_to_string(path))?;
+    for warning in loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    let sign_on = match loaded.config.sign_on {
+        None => None,
+        Some(settings) => {
+            let fetch = fetch_for(&settings)?;
+            Some(SignOn::new(settings, &fetch, guard.current().as_deref()))
+        }
+    };
+    let was_on = guard.current().is_some();
+    if was_on && sign_on.is_none() {
+        // Taking the door off its hinges is no change to make in passing.
+        anyhow::bail!("[auth] is gone from it, and callers cannot be let in without it before a restart");
+    }
+    guard.replace(sign_on);
+    tracing::info!("sign-on, policies and limits were reloaded; other settings need a restart");
+    Ok(())
+}
+
+/// Tokens and proxies need nobody to be asked, and so no list of certificates to trust.
+fn fetch_for(settings: &Settings) -> anyhow::Result<Arc<dyn Fetch>> {
+    if settings.oidc.is_some() || settings.introspection.is_some() {
+        let fetch = HttpFetch::new().context("the list of trusted certificates could not be read")?;
+        Ok(Arc::new(fetch))
+    } else {
+        Ok(Arc::new(NobodyToAsk))
+    }
+}
+
+/// Stands in where no provider is configured.
+#[derive(Debug)]
+struct NobodyToAsk;
+
+impl Fetch for NobodyToAsk {
+    fn get<'a>(&'a self, url: &'a str) -> Fetched<'a> {
+        Box::pin(async move { Err(FetchError::NotAUrl(url.to_owned())) })
+    }
+
+    fn post<'a>(&'a self, url: &'a str, _: Form) -> Fetched<'a> {
+        self.get(url)
+    }
+}

@@ -1,0 +1,231 @@
+//! API tokens, policies, owners and limits.
+
+use serde_json::json;
+
+use super::support::{Guarded, Member};
+use crate::support::{Response, random_uuid};
+
+const POLICIES: &str = r#"
+[[policy]]
+groups = ["operators"]
+actions = ["*"]
+
+[[policy]]
+groups = ["builders"]
+actions = ["inspect", "acquire", "update-own"]
+resources = ["build/*"]
+
+[[policy]]
+groups = ["blind"]
+actions = ["acquire", "update-own"]
+resources = ["build/*"]
+
+[[policy]]
+subjects = ["anonymous"]
+actions = ["inspect"]
+kinds = ["lock"]
+resources = ["status"]
+"#;
+
+struct World {
+    it: Guarded,
+    alice: Member,
+    bob: Member,
+    blind: Member,
+    root: Member,
+}
+
+fn world(more: &str) -> World {
+    let alice = Member::new("alice", &["builders"]);
+    let bob = Member::new("bob", &["builders"]);
+    let blind = Member::new("blind", &["blind"]);
+    let root = Member::new("root", &["operators"]);
+    let tokens = [&alice, &bob, &blind, &root].map(|member| member.snippet.as_str()).concat();
+    World { it: Guarded::start(&format!("[auth]\n{more}\n{tokens}\n{POLICIES}")), alice, bob, blind, root }
+}
+
+impl World {
+    fn claim(&self, who: &Member, resource: &str) -> Response {
+        let body = json!({"resource": resource, "timeout": 600}).to_string();
+        self.it.ask(Some(who), "POST", "/v1/claims/", &body)
+    }
+}
+
+fn error(response: &Response) -> String {
+    response.text("error")
+}
+
+#[test]
+fn nobody_gets_past_without_a_token_that_is_known() {
+    let World { it, alice, .. } = world("");
+    for (header, status, challenge) in [
+        (None, 401, r#"Bearer realm="leasehold""#.to_owned()),
+        (Some("Bearer lh_0000"), 401, told("the API token is unknown or was revoked")),
+        (Some("Bearer nonsense"), 401, told("the token is of a kind that is not accepted here")),
+        (Some("Basic YTpi"), 401, told("the Authorization header must be Bearer and a token")),
+        (Some("Bearer"), 401, told("the Authorization header must be Bearer and a token")),
+    ] {
+        let headers: Vec<_> = header.map(|value| ("authorization", value)).into_iter().collect();
+        let response = it.ask_with(None, &headers, "GET", "/v1/claims/", "");
+        assert_eq!((response.status, response.header("www-authenticate")), (status, Some(&*challenge)), "{header:?}");
+    }
+    let twice = it.ask_with(Some(&alice), &[("authorization", "Bearer x")], "GET", "/v1/claims/", "");
+    assert_eq!((twice.status, &*error(&twice)), (401, "the Authorization header is there more than once"));
+    it.ask(Some(&alice), "GET", "/v1/claims/", "").expect(200);
+    for open in ["/healthz", "/readyz", "/v1/whoami"] {
+        it.ask(None, "GET", open, "").expect(200);
+    }
+    for closed in ["/metrics", "/"] {
+        it.ask(None, "GET", closed, "").expect(401);
+        assert_eq!(
+            error(&it.ask(Some(&alice), "GET", closed, "").expect(403)),
+            "alice needs the action 'observe' on the service"
+        );
+    }
+}
+
+fn told(description: &str) -> String {
+    format!(r#"Bearer realm="leasehold", error="invalid_token", error_description="{description}""#)
+}
+
+#[test]
+fn a_claim_is_its_owners() {
+    let world = world("");
+    let World { it, alice, bob, blind, root } = &world;
+    let claim = world.claim(alice, "build/a").expect(201);
+    assert_eq!(claim.text("owner"), "alice");
+    let one = format!("/v1/claims/{}/", claim.text("id"));
+    let patch = |who: &Member, body: &str| it.ask(Some(who), "PATCH", &one, body);
+    patch(alice, r#"{"ttl": 100}"#).expect(200);
+    let refused = patch(bob, r#"{"status": "released"}"#).expect(403);
+    assert_eq!(error(&refused), "bob needs the action 'revoke-any' on claim 'build/a'");
+    assert_eq!(refused.header("www-authenticate"), Some(r#"Bearer realm="leasehold", error="insufficient_scope""#));
+    // Whoever may not even look at it is not told that it exists.
+    let nowhere = it.ask(Some(blind), "PATCH", &format!("/v1/claims/{}/", random_uuid()), r#"{"ttl": 1}"#).expect(404);
+    for body in [r#"{"ttl": 1}"#, r#"{"status": "revoked"}"#, r#"{"nonsense": 1}"#, "{}"] {
+        assert_eq!(patch(blind, body).expect(404).body, nowhere.body, "{body}");
+    }
+    assert_eq!(it.ask(Some(blind), "GET", &one, "").expect(404).body, nowhere.body);
+    it.ask(Some(bob), "GET", &one, "").expect(200);
+    for id in [one.clone(), format!("/v1/claims/{}/", random_uuid())] {
+        it.ask(None, "PATCH", &id, r#"{"ttl": 1}"#).expect(401);
+        it.ask(None, "GET", &id, "").expect(401);
+    }
+    patch(root, r#"{"status": "revoked"}"#).expect(204);
+    let line = it.server.wait_for_line(r#"action="revoke-any" on="claim 'build/a'" outcome="done""#);
+    assert!(line.contains(r#"who="root" source="token""#), "{line}");
+    it.server.wait_for_line(r#"who="bob" source="token" action="revoke-any" on="claim 'build/a'" outcome="denied""#);
+}
+
+#[test]
+fn what_belongs_to_somebody_else_is_not_listed() {
+    let world = world("");
+    let World { it, alice, bob, blind, root } = &world;
+    world.claim(alice, "build/a").expect(201);
+    world.claim(blind, "build/b").expect(201);
+    world.claim(root, "deploy").expect(201);
+    assert_eq!(error(&world.claim(alice, "deploy").expect(403)), "alice needs the action 'acquire' on claim 'deploy'");
+    let listed = |who: &Member, path: &str, member: &str| -> Vec<String> {
+        let list = it.ask(Some(who), "GET", path, "").expect(200).json();
+        list.as_array().unwrap().iter().map(|item| item[member].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(listed(root, "/v1/claims/", "resource"), ["build/a", "build/b", "deploy"]);
+    assert_eq!(listed(bob, "/v1/claims/", "resource"), ["build/a", "build/b"]);
+    assert_eq!(listed(bob, "/v1/claims/?limit=1&offset=1", "resource"), ["build/b"]);
+    assert_eq!(listed(bob, "/v1/claims/?resource=deploy", "resource"), [""; 0]);
+    assert_eq!(listed(bob, "/v1/resources/", "name"), ["build/a", "build/b"]);
+    let refused = it.ask(Some(blind), "GET", "/v1/claims/", "").expect(403);
+    assert_eq!(error(&refused), "blind needs the action 'inspect' on some claims");
+    it.ask(Some(bob), "GET", "/v1/resources/deploy", "").expect(403);
+    it.ask(Some(bob), "PUT", "/v1/resources/build%2Fa", r#"{"capacity": 2}"#).expect(403);
+    it.ask(Some(root), "PUT", "/v1/resources/build%2Fa", r#"{"capacity": 2}"#).expect(200);
+}
+
+#[test]
+fn an_idempotency_key_is_its_owners() {
+    let World { it, alice, bob, .. } = world("");
+    let body = r#"{"resource": "build/a", "timeout": 60}"#;
+    let claim = |who: &Member| it.ask_with(Some(who), &[("idempotency-key", "k1")], "POST", "/v1/claims/", body);
+    let first = claim(&alice).expect(201);
+    assert_eq!(claim(&alice).expect(201).text("id"), first.text("id"));
+    let other = claim(&bob).expect(202);
+    assert_ne!(other.text("id"), first.text("id"));
+    assert_eq!(other.text("owner"), "bob");
+    let one = format!("/v1/claims/{}/", first.text("id"));
+    it.ask(Some(&alice), "PATCH", &one, r#"{"status": "released"}"#).expect(204);
+    assert_eq!(claim(&alice).status, 410, "spent");
+    assert_eq!(claim(&bob).expect(201).text("id"), other.text("id"));
+}
+
+#[test]
+fn pools_are_open_to_their_id_unless_sign_on_is_required() {
+    let open = world("");
+    let pool = format!("/l/{}", random_uuid());
+    open.it.ask(None, "PUT", &pool, r#"{"count": 1}"#).expect(200);
+    open.it.ask(None, "POST", &format!("{pool}/borrow"), r#"{"ttl": 60}"#).expect(200);
+
+    let World { it, alice, root, .. } = world("pools_require_sign_on = true");
+    it.ask(None, "PUT", &pool, r#"{"count": 1}"#).expect(401);
+    let refused = it.ask(Some(&alice), "PUT", &pool, r#"{"count": 1}"#).expect(403);
+    assert_eq!(error(&refused), "alice needs the action 'configure' on a pool");
+    it.ask(Some(&root), "PUT", &pool, r#"{"count": 1}"#).expect(200);
+    let lease = it.ask(Some(&root), "POST", &format!("{pool}/borrow"), r#"{"ttl": 60}"#).expect(200);
+    let body = json!({"lease": lease.text("lease")}).to_string();
+    it.ask(None, "POST", &format!("{pool}/return"), &body).expect(401);
+    it.ask(Some(&root), "POST", &format!("{pool}/return"), &body).expect(200);
+    let id = pool.trim_start_matches("/l/").to_owned();
+    assert!(!it.server.log().contains(&id), "a pool's id is in the log");
+}
+
+#[test]
+fn a_bound_lock_is_held_under_ones_own_name() {
+    let World { it, alice, bob, root, .. } = world("bind_lock_client = true");
+    let lock = |who: &Member, method: &str, client: &str| {
+        it.ask(Some(who), method, &format!("/lock?job=build%2Fx&client={client}"), "")
+    };
+    lock(&alice, "POST", "alice").expect(200);
+    lock(&alice, "POST", "alice%2Frunner-1").expect(409);
+    for foreign in ["bob", "alicex", "ALICE", "alic"] {
+        let refused = lock(&alice, "POST", foreign).expect(403);
+        assert_eq!(
+            error(&refused),
+            "client must be \"alice\", or begin with it and a slash: locks are held under one's own name"
+        );
+    }
+    lock(&bob, "DELETE", "alice").expect(403);
+    it.ask(None, "GET", "/lock?job=status", "").expect(200);
+    it.ask(None, "GET", "/lock?job=build%2Fx", "").expect(401);
+    lock(&root, "DELETE", "alice").expect(200);
+    lock(&alice, "POST", "alice%2Frunner-1").expect(200);
+}
+
+#[test]
+fn too_many_failures_are_put_off_and_a_good_token_still_works() {
+    let World { it, alice, .. } = world("");
+    let bad = Member { token: "lh_bad".to_owned(), snippet: String::new() };
+    let statuses: Vec<u16> = (0..12).map(|_| it.ask(Some(&bad), "GET", "/v1/claims/", "").status).collect();
+    assert_eq!(statuses[..10], [401; 10]);
+    assert_eq!(statuses[10..], [429; 2]);
+    let put_off = it.ask(Some(&bad), "GET", "/v1/claims/", "").expect(429);
+    assert_eq!(error(&put_off), "too many failed attempts to sign on from this address");
+    assert!(put_off.header("retry-after").is_some());
+    it.ask(Some(&alice), "GET", "/v1/claims/", "").expect(200);
+}
+
+#[test]
+fn requests_past_the_limit_are_told_when_to_come_back() {
+    let world = world("");
+    let World { it, alice, bob, root, .. } = &world;
+    let mut config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
+    config.push_str("\n[limits]\nrequests_per_second = 1\nburst = 5\n");
+    it.rewrite(&config);
+    it.server.signal(rustix::process::Signal::HUP);
+    it.server.wait_for_line("were reloaded");
+    let statuses: Vec<u16> = (0..8).map(|_| it.ask(Some(alice), "GET", "/v1/claims/", "").status).collect();
+    assert_eq!(statuses[..5], [200; 5]);
+    assert!(statuses[5..].contains(&429), "{statuses:?}");
+    it.ask(Some(bob), "GET", "/v1/claims/", "").expect(200);
+    let metrics = it.ask(Some(root), "GET", "/metrics", "").expect(200);
+    let text = String::from_utf8(metrics.body).unwrap();
+    assert!(text.contains(r#"leasehold_sign_ins_total{source="token",outcome="accepted"}"#), "{text}");
+}

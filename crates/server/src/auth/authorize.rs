@@ -1,0 +1,163 @@
+//! From a call that makes sense to one that is allowed, with the name of its caller in it.
+
+use std::sync::Arc;
+
+use leasehold_auth::policy::Reach;
+use leasehold_auth::{Action, Target};
+use leasehold_engine::{Acquire, ClaimId, Command, Kind};
+
+use super::need::{Need, need};
+use super::{Audit, Caller, words};
+use crate::app::Asked;
+use crate::dialect::claims;
+use crate::driver::Handle;
+use crate::http::{Problem, RequestId};
+use crate::metrics::SignIns;
+
+/// Between the caller's name and its key; no key has one. Keys are stored with it, so it must never change.
+const KEY_SEPARATOR: char = '\n';
+
+/// Allows a call or refuses it. What is allowed gets its owner; what is privileged comes back with a line for the log.
+pub(crate) async fn authorize(
+    asked: &mut Asked,
+    caller: Caller,
+    driver: &Handle,
+    id: &RequestId,
+    counted: &SignIns,
+) -> Result<Option<Box<Audit>>, Problem> {
+    let audit = match need(asked) {
+        Need::Nothing => None,
+        Need::One(action, target) => {
+            if !caller.may(action, target) {
+                counted.denied(action);
+                Audit::refused(&caller.identity, action, target, id);
+                return Err(words::missing(&caller.identity, action, target));
+            }
+            Audit::of(&caller.identity, action, target, id)
+        }
+        Need::ClaimShown(claim) => {
+            let known = driver.owner_of(claim);
+            if !known.is_some_and(|(resource, owner)| caller.sees(&resource, owner.as_ref())) {
+                return Err(hidden(&caller, driver, claim).await);
+            }
+            None
+        }
+        Need::ClaimChanged(claim) => may_change(&caller, driver, claim, id, counted).await?,
+        Need::List => match caller.reach() {
+            Reach::Everything => return Ok(None),
+            Reach::Partly => None,
+            Reach::Nothing => {
+                counted.denied(Action::Inspect);
+                return Err(words::missing_everywhere(&caller.identity, Action::Inspect));
+            }
+        },
+    };
+    sign(asked, caller)?;
+    Ok(audit)
+}
+
+/// Whether this caller may change this claim. Owner and resource of a claim never change and ids are drawn once, so
+/// nothing can come between this look and the command that follows.
+async fn may_change(
+    caller: &Caller,
+    driver: &Handle,
+    claim: ClaimId,
+    id: &RequestId,
+    counted: &SignIns,
+) -> Result<Option<Box<Audit>>, Problem> {
+    let Some((resource, owner)) = driver.owner_of(claim) else { return Err(hidden(caller, driver, claim).await) };
+    let target = Target::Named(Kind::Claim, &resource);
+    let is_own = caller.owns(owner.as_ref());
+    let action = if is_own && caller.may(Action::UpdateOwn, target) { Action::UpdateOwn } else { Action::RevokeAny };
+    if caller.may(action, target) {
+        return Ok(Audit::of(&caller.identity, action, target, id));
+    }
+    if !caller.sees(&resource, owner.as_ref()) {
+        return Err(hidden(caller, driver, claim).await);
+    }
+    let missing = if is_own { Action::UpdateOwn } else { Action::RevokeAny };
+    counted.denied(missing);
+    Audit::refused(&caller.identity, missing, target, id);
+    // That there is such a claim may be told only once it is sure that there is.
+    let _ = driver.call(Command::ViewClaim { claim }).await;
+    Err(words::missing(&caller.identity, missing, target))
+}
+
+/// A claim that this caller must not know of looks like one that does not exist, and takes as long to look up.
+/// Whoever could see nothing at all is asked to sign on, in either case.
+async fn hidden(caller: &Caller, driver: &Handle, claim: ClaimId) -> Problem {
+    let _ = driver.call(Command::ViewClaim { claim }).await;
+    if caller.identity.is_anonymous() && caller.reach() == Reach::Nothing {
+        words::missing_everywhere(&caller.identity, Action::Inspect)
+    } else {
+        claims::no_such_claim()
+    }
+}
+
+/// Puts the caller's name where it belongs.
+fn sign(asked: &mut Asked, caller: Caller) -> Result<(), Problem> {
+    match asked {
+        Asked::Pools(asked) => sign_command(&mut asked.request.command, &caller),
+        Asked::Lock(asked) => sign_command(&mut asked.request.command, &caller),
+        Asked::Claims(claims::Asked::One { request, .. }) => sign_command(&mut request.command, &caller),
+        Asked::Claims(claims::Asked::Claims(list)) => {
+            list.shown_to(caller);
+            Ok(())
+        }
+        Asked::Claims(claims::Asked::Resources(page)) => {
+            page.shown_to(caller);
+            Ok(())
+        }
+        Asked::SignOn(asked) => {
+            asked.said_by(caller);
+            Ok(())
+        }
+        Asked::Claims(claims::Asked::Mistaken { .. })
+        | Asked::Dashboard(_)
+        | Asked::Metrics { .. }
+        | Asked::Health
+        | Asked::Readiness => Ok(()),
+    }
+}
+
+fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
+    match command {
+        Command::Acquire(acquire) => match acquire.resource.kind() {
+            Kind::Lock => {
+                let client = acquire.client.as_ref().expect("a lock is asked for by a client");
+                check_client(client, caller)
+            }
+            Kind::Pool | Kind::Claim => {
+                own(acquire, caller);
+                Ok(())
+            }
+        },
+        Command::Unlock { resource, client } => {
+            // Whoever may end what is another's may name another.
+            let may_name_others = caller.may(Action::RevokeAny, super::need::target(resource));
+            if may_name_others { Ok(()) } else { check_client(client, caller) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The claim is its caller's, and so is its idempotency key: another's request with the same key is another request, and
+/// learns nothing about this one.
+fn own(acquire: &mut Acquire, caller: &Caller) {
+    let Some(name) = caller.identity.name() else { return };
+    acquire.client = Some(Arc::clone(name));
+    if let Some(key) = &mut acquire.key {
+        key.name = format!("{name}{KEY_SEPARATOR}{}", key.name).into();
+    }
+}
+
+/// With `bind_lock_client`, a lock's client is the caller: its name, or its name, a slash, and whatever tells its
+/// processes apart.
+fn check_client(client: &str, caller: &Caller) -> Result<(), Problem> {
+    if !caller.sign_on.settings().bind_lock_client {
+        return Ok(());
+    }
+    let Some(name) = caller.identity.name() else { return Err(words::needs_a_name()) };
+    let is_own = client.strip_prefix(&**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if is_own { Ok(()) } else { Err(words::foreign_client(name)) }
+}

@@ -1,0 +1,39 @@
+//! Somebody who was let in, and what may be seen by them.
+
+use std::sync::Arc;
+
+use leasehold_auth::policy::Reach;
+use leasehold_auth::{Action, Identity, SignOn, Target};
+use leasehold_engine::Kind;
+
+/// Who asks, and the rules in force when they came.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) identity: Identity,
+    pub(crate) sign_on: Arc<SignOn>,
+}
+
+impl Caller {
+    pub(crate) fn may(&self, action: Action, target: Target<'_>) -> bool {
+        self.sign_on.policy().allows(&self.identity, action, target)
+    }
+
+    /// Whether something of this owner is the caller's own. What belongs to nobody belongs to callers without a name.
+    pub(crate) fn owns(&self, owner: Option<&Arc<str>>) -> bool {
+        self.identity.name() == owner
+    }
+
+    /// Whether a claim is shown to this caller: its own, or one on a resource it may inspect.
+    pub(crate) fn sees(&self, resource: &str, owner: Option<&Arc<str>>) -> bool {
+        self.owns(owner) || self.sees_resource(resource)
+    }
+
+    pub(crate) fn sees_resource(&self, resource: &str) -> bool {
+        self.may(Action::Inspect, Target::Named(Kind::Claim, resource))
+    }
+
+    /// How much of a list of claims or resources is shown.
+    pub(crate) fn reach(&self) -> Reach {
+        self.sign_on.policy().reach(&self.identity, Action::Inspect, Kind::Claim)
+    }
+}

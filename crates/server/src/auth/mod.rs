@@ -1,0 +1,115 @@
+//! Sign-on, as the server sees it: who sent a request, what that request needs, and what is said when it is refused. Without
+//! `[auth]` in the configuration nothing of this happens.
+//!
+//! ```text
+//! head ─ admit ─▶ Caller ─ (body, dialect) ─▶ Asked ─ need ─▶ authorize ─▶ the command, with its owner
+//!          │ 401, 429, 503                                       │ 401, 403, 404
+//! ```
+//!
+//! Who somebody is and what the policy says is decided in `leasehold-auth`; who holds what, in the engine.
+
+mod audit;
+mod authorize;
+mod caller;
+mod need;
+mod whoami;
+mod words;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use http::request::Parts;
+use leasehold_auth::sign_on::Looked;
+use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
+
+pub(crate) use audit::Audit;
+pub use audit::reloaded;
+pub(crate) use authorize::authorize;
+pub(crate) use caller::Caller;
+pub(crate) use whoami::{Action, Asked, answer, endpoints};
+
+use crate::endpoint::{self, Class};
+use crate::http::{Peer, Problem};
+use crate::metrics::SignIns;
+
+/// The sign-on in force. It can be replaced while requests are under way; each goes by the one it came in with.
+#[derive(Debug, Default)]
+pub struct Guard {
+    current: ArcSwapOption<SignOn>,
+}
+
+impl Guard {
+    /// Everybody may do everything.
+    pub fn open() -> Self {
+        Guard::default()
+    }
+
+    pub fn new(sign_on: SignOn) -> Self {
+        Guard { current: ArcSwapOption::from_pointee(sign_on) }
+    }
+
+    /// What is in force.
+    pub fn current(&self) -> Option<Arc<SignOn>> {
+        self.current.load_full()
+    }
+
+    /// From the next request on.
+    pub fn replace(&self, sign_on: Option<SignOn>) {
+        self.current.store(sign_on.map(Arc::new));
+    }
+
+    /// Who this is. `None` where nobody needs to know.
+    pub(crate) async fn admit(
+        &self,
+        endpoint: endpoint::Action,
+        parts: &Parts,
+        peer: &Peer,
+        now: impl Fn() -> Now,
+        counted: &SignIns,
+    ) -> Result<Option<Caller>, Problem> {
+        let sign_on = match &*self.current.load() {
+            Some(sign_on) if !is_open(endpoint, sign_on) => Arc::clone(sign_on),
+            _ => return Ok(None),
+        };
+        let now = now();
+        let evidence =
+            Evidence { headers: &parts.headers, peer: peer.addr.ip(), certificate: peer.certificate.as_deref(), now };
+        let looked = match sign_on.look(&evidence) {
+            Ok(Looked::Known(identity)) => Ok(identity),
+            // On the heap: seldom, and large.
+            Ok(Looked::Ask(question)) => Box::pin(sign_on.ask(question)).await,
+            Err(refused) => Err(refused),
+        };
+        let identity = match looked {
+            Ok(identity) => identity,
+            Err(refused) => {
+                counted.refused(source_of(&refused), matches!(refused, Refused::Unavailable { .. }));
+                return Err(words::refused(&refused));
+            }
+        };
+        counted.accepted(identity.principal().map(|principal| principal.source));
+        sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
+        Ok(Some(Caller { identity, sign_on }))
+    }
+}
+
+/// Endpoints that ask for no identity: what looks after the process, and pools, whose id is a credential of its own.
+fn is_open(endpoint: endpoint::Action, sign_on: &SignOn) -> bool {
+    match endpoint {
+        endpoint::Action::Pools(_) => !sign_on.settings().pools_require_sign_on,
+        other => other.class() == Class::Health,
+    }
+}
+
+fn source_of(refused: &Refused) -> Option<Source> {
+    match refused {
+        Refused::Invalid { source, .. } => *source,
+        Refused::Unavailable { source, .. } => Some(*source),
+        Refused::TooMany { .. } => None,
+    }
+}
+
+/// The name of a caller in a sentence.
+fn shown(identity: &Identity) -> &str {
+    identity.name().map_or("an anonymous caller", |name| name)
+}

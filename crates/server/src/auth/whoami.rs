@@ -1,0 +1,64 @@
+//! `GET /v1/whoami`: who the service takes a caller for, and what that name may do. For people who wonder why they are
+//! refused, and for the dashboard, which shows only the buttons that work.
+
+use http::{Method, Response, StatusCode};
+
+use super::Caller;
+use crate::dialect::text::{Object, write_string};
+use crate::http::router::Endpoint;
+use crate::http::{Body, RequestId, response};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Whoami,
+}
+
+pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+    vec![Endpoint::new(Method::GET, "/v1/whoami", wrap(Action::Whoami))]
+}
+
+/// A question about oneself.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// Without sign-on there is nobody to know.
+    caller: Option<Caller>,
+}
+
+impl Asked {
+    pub(super) fn said_by(&mut self, caller: Caller) {
+        self.caller = Some(caller);
+    }
+}
+
+pub(crate) fn answer(asked: &Asked, id: &RequestId) -> Response<Body> {
+    let mut object = Object::new();
+    object.boolean("sign_on", asked.caller.is_some());
+    if let Some(Caller { identity, sign_on }) = &asked.caller {
+        let actions = sign_on.policy().actions_of(identity);
+        let actions = strings(actions.iter().map(|action| action.as_str()));
+        match identity.principal() {
+            Some(principal) => {
+                let groups = strings(principal.groups.iter().map(|group| &**group));
+                object.string("name", &principal.name).string("source", principal.source.as_str());
+                object.raw("groups", &groups);
+            }
+            None => {
+                object.raw("name", "null").raw("source", "null").raw("groups", "[]");
+            }
+        }
+        object.raw("actions", &actions);
+    }
+    response::json(StatusCode::OK, id, object.end())
+}
+
+fn strings<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let mut bytes = vec![b'['];
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            bytes.push(b',');
+        }
+        write_string(&mut bytes, item);
+    }
+    bytes.push(b']');
+    String::from_utf8(bytes).expect("JSON is UTF-8")
+}

@@ -1,0 +1,66 @@
+//! What a caller is told when it is not let in, or may not do what it asks (RFC 6750).
+
+use http::{HeaderValue, StatusCode};
+use leasehold_auth::{Action, Identity, Refused, Target};
+
+use super::shown;
+use crate::http::Problem;
+
+const REALM: &str = r#"Bearer realm="leasehold""#;
+
+/// Seconds after which to try again when the provider could not be asked.
+const RETRY_PROVIDER_S: u32 = 5;
+
+pub(super) fn refused(refused: &Refused) -> Problem {
+    match refused {
+        Refused::Invalid { reason, .. } => {
+            let challenge = format!(r#"{REALM}, error="invalid_token", error_description="{}""#, quotable(reason));
+            Problem::unauthorized(reason.clone(), challenge_value(&challenge))
+        }
+        Refused::TooMany { retry_after_s } => {
+            Problem::too_many("too many failed attempts to sign on from this address", *retry_after_s)
+        }
+        Refused::Unavailable { reason, .. } => Problem::unavailable(reason.clone(), RETRY_PROVIDER_S),
+    }
+}
+
+/// Not allowed: 401 for somebody who has not said who it is, else 403.
+pub(super) fn missing(identity: &Identity, action: Action, target: Target<'_>) -> Problem {
+    denied(identity, format!("{} needs the action '{action}' on {target}", shown(identity)))
+}
+
+/// The same for a list: there is nothing at all this caller has the action on.
+pub(super) fn missing_everywhere(identity: &Identity, action: Action) -> Problem {
+    denied(identity, format!("{} needs the action '{action}' on some claims", shown(identity)))
+}
+
+pub(super) fn needs_a_name() -> Problem {
+    denied(&Identity::ANONYMOUS, "a lock's client must be the name of its caller, who has not signed on".to_owned())
+}
+
+pub(super) fn foreign_client(name: &str) -> Problem {
+    let reason = format!("client must be {name:?}, or begin with it and a slash: locks are held under one's own name");
+    Problem::new(StatusCode::FORBIDDEN, reason)
+}
+
+pub(super) fn too_fast(identity: &Identity, retry_after_s: u32) -> Problem {
+    Problem::too_many(format!("{} sends more requests a second than it may", shown(identity)), retry_after_s)
+}
+
+fn denied(identity: &Identity, reason: String) -> Problem {
+    if identity.is_anonymous() {
+        Problem::unauthorized(reason, HeaderValue::from_static(REALM))
+    } else {
+        let challenge = format!(r#"{REALM}, error="insufficient_scope""#);
+        Problem::forbidden(reason, challenge_value(&challenge))
+    }
+}
+
+/// What may stand between quotes in a header: our sentences are ASCII, but they may quote what was sent.
+fn quotable(text: &str) -> String {
+    text.chars().map(|c| if c == '"' || c == '\\' || !(' '..='~').contains(&c) { '\'' } else { c }).collect()
+}
+
+fn challenge_value(text: &str) -> HeaderValue {
+    HeaderValue::try_from(text).expect("visible ASCII")
+}
