@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -11,12 +12,15 @@ use hyper::body::Incoming;
 use crate::auth::{self, Audit, Guard};
 use crate::dashboard;
 use crate::dialect::{Call, claims, ensure_position, lock, pools};
+use crate::docs;
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
 use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, request, response};
 use crate::metrics::{self, Dialect};
 use crate::observe::Observer;
+use crate::openapi;
+use crate::page::Wanted;
 use crate::settings::Settings;
 
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub struct App {
     driver: Handle,
     observer: Arc<Observer>,
     router: Router<Action>,
+    /// The OpenAPI document of this listener, as it is sent.
+    document: Bytes,
     guard: Arc<Guard>,
 }
 
@@ -34,7 +40,7 @@ pub(crate) enum Asked {
     Pools(pools::Asked),
     Claims(claims::Asked),
     Lock(lock::Asked),
-    Dashboard(dashboard::Asked),
+    Page(Wanted),
     SignOn(auth::Asked),
     Health,
     Readiness,
@@ -67,7 +73,8 @@ impl App {
     pub fn facing(face: Face, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
         observer.metrics.limits(settings.max_waiters, settings.http.connections_max);
         let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
-        App { settings, driver, observer, router, guard: Arc::default() }
+        let document = openapi::document(face, &settings).to_string().into();
+        App { settings, driver, observer, router, document, guard: Arc::default() }
     }
 
     /// The same, for callers that sign on.
@@ -97,7 +104,8 @@ impl App {
             Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
             Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
             Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
-            Action::Dashboard(action) => Asked::Dashboard(dashboard::parse(action, &call)?),
+            Action::Dashboard(action) => Asked::Page(dashboard::parse(action, &call)?),
+            Action::Docs(action) => Asked::Page(docs::parse(action, &call, &self.document)?),
             Action::SignOn(auth::Action::Whoami) => Asked::SignOn(auth::Asked::default()),
             Action::Health => Asked::Health,
             Action::Readiness => Asked::Readiness,
@@ -115,7 +123,7 @@ impl App {
             Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
             Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
             Asked::Lock(asked) => lock::answer(&self.driver, asked, id).await,
-            Asked::Dashboard(asked) => Ok(dashboard::answer(&asked, id)),
+            Asked::Page(wanted) => Ok(wanted.answer(id)),
             Asked::SignOn(asked) => Ok(auth::answer(&asked, id)),
             Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
             Asked::Readiness => {

@@ -6,6 +6,7 @@ use http::Method;
 use crate::auth;
 use crate::dashboard;
 use crate::dialect::{claims, lock, pools};
+use crate::docs;
 use crate::http::router::Endpoint;
 use crate::metrics::Dialect;
 
@@ -16,6 +17,7 @@ pub(crate) enum Action {
     Claims(claims::Action),
     Lock(lock::Action),
     Dashboard(dashboard::Action),
+    Docs(docs::Action),
     SignOn(auth::Action),
     /// The process lives.
     Health,
@@ -37,6 +39,8 @@ pub enum Class {
     SignOn,
     /// Whatever looks after the process, so it is served everywhere and to everybody.
     Health,
+    /// How to speak to this listener. It says nothing of anybody, so it is served everywhere and to everybody.
+    Docs,
 }
 
 /// What one listener serves.
@@ -53,7 +57,7 @@ pub enum Face {
 impl Face {
     fn serves(self, class: Class) -> bool {
         match (self, class) {
-            (Face::Whole, _) | (_, Class::Health | Class::SignOn) => true,
+            (Face::Whole, _) | (_, Class::Health | Class::SignOn | Class::Docs) => true,
             (Face::Callers, class) => class == Class::Api,
             (Face::Operators, class) => matches!(class, Class::Observe | Class::Admin),
         }
@@ -68,6 +72,7 @@ impl Action {
             Action::Dashboard(dashboard::Action::Page | dashboard::Action::Asset) | Action::Metrics => Class::Observe,
             Action::SignOn(auth::Action::Whoami) => Class::SignOn,
             Action::Health | Action::Readiness => Class::Health,
+            Action::Docs(_) => Class::Docs,
         }
     }
 
@@ -76,9 +81,12 @@ impl Action {
             Action::Pools(_) => Dialect::Pools,
             Action::Claims(_) => Dialect::Claims,
             Action::Lock(_) => Dialect::Lock,
-            Action::Dashboard(_) | Action::SignOn(_) | Action::Health | Action::Readiness | Action::Metrics => {
-                Dialect::Other
-            }
+            Action::Dashboard(_)
+            | Action::Docs(_)
+            | Action::SignOn(_)
+            | Action::Health
+            | Action::Readiness
+            | Action::Metrics => Dialect::Other,
         }
     }
 }
@@ -89,6 +97,7 @@ pub(crate) fn endpoints(face: Face) -> Vec<Endpoint<Action>> {
     endpoints.extend(claims::routes::endpoints(Action::Claims));
     endpoints.extend(lock::routes::endpoints(Action::Lock));
     endpoints.extend(dashboard::endpoints(Action::Dashboard));
+    endpoints.extend(docs::endpoints(Action::Docs));
     endpoints.extend(auth::endpoints(Action::SignOn));
     endpoints.push(Endpoint::new(Method::GET, "/healthz", Action::Health));
     endpoints.push(Endpoint::new(Method::GET, "/readyz", Action::Readiness));
@@ -102,16 +111,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_listeners_share_health_and_sign_on_and_nothing_else() {
-        let paths = |face| endpoints(face).into_iter().map(|it| (it.method, it.pattern)).collect::<Vec<_>>();
-        let (whole, callers, operators) = (paths(Face::Whole), paths(Face::Callers), paths(Face::Operators));
-        let shared = [(Method::GET, "/healthz"), (Method::GET, "/readyz"), (Method::GET, "/v1/whoami")];
+    fn two_listeners_share_what_is_for_everybody_and_nothing_else() {
+        let table =
+            |face| endpoints(face).into_iter().map(|it| (it.method, it.pattern, it.handler)).collect::<Vec<_>>();
+        let (whole, callers, operators) = (table(Face::Whole), table(Face::Callers), table(Face::Operators));
         for endpoint in &whole {
-            let expected = if shared.contains(endpoint) { 2 } else { 1 };
-            let served = [&callers, &operators].into_iter().filter(|paths| paths.contains(endpoint)).count();
-            assert_eq!(served, expected, "{endpoint:?}");
+            let is_shared = matches!(endpoint.2.class(), Class::Health | Class::SignOn | Class::Docs);
+            let served = [&callers, &operators].into_iter().filter(|table| table.contains(endpoint)).count();
+            assert_eq!(served, if is_shared { 2 } else { 1 }, "{endpoint:?}");
         }
-        assert_eq!(callers.len() + operators.len(), whole.len() + shared.len());
-        assert!(operators.contains(&(Method::GET, "/metrics")) && callers.contains(&(Method::POST, "/lock")));
+        let serves = |table: &[(Method, &str, Action)], path| table.iter().any(|(_, pattern, _)| *pattern == path);
+        assert!(serves(&operators, "/metrics") && !serves(&callers, "/metrics"));
+        assert!(serves(&callers, "/lock") && !serves(&operators, "/lock"));
+        assert!(serves(&callers, "/docs") && serves(&operators, "/healthz"));
     }
 }

@@ -8,6 +8,7 @@ mod app;
 mod auth;
 mod dashboard;
 mod dialect;
+mod docs;
 mod driver;
 pub mod duration;
 mod endpoint;
@@ -16,6 +17,8 @@ mod fuzz;
 pub mod http;
 mod metrics;
 mod observe;
+pub mod openapi;
+mod page;
 mod settings;
 mod sync;
 

@@ -24,6 +24,8 @@
 
 #[path = "transcripts/client.rs"]
 mod client;
+#[path = "transcripts/contract.rs"]
+mod contract;
 #[path = "transcripts/expect.rs"]
 mod expect;
 #[path = "transcripts/play.rs"]
@@ -35,11 +37,11 @@ mod service;
 #[path = "transcripts/store.rs"]
 mod store;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use script::Transcript;
+use script::{Step, Transcript, What};
 
 /// Every file, and the letter its numbers begin with.
 const FILES: [(&str, char); 6] =
@@ -93,6 +95,36 @@ fn every_number_is_used_once_and_every_promise_is_stated() {
     }
     println!("{} transcripts in all", titles.len());
     assert!(titles.len() >= TRANSCRIPTS_MIN, "only {} transcripts are left", titles.len());
+}
+
+/// Statuses that the document lists and no transcript can bring about: they take a page, which is not text.
+const SEEN_ELSEWHERE: [&str; 5] = ["dashboard", "dashboardFile", "docs", "docsFile", "openapi"];
+
+#[test]
+fn every_status_of_the_document_is_in_a_transcript() {
+    let contract = contract::contract();
+    let mut seen = BTreeSet::new();
+    for (file, _) in FILES {
+        for transcript in read(file).1 {
+            let mut asked: BTreeMap<Option<String>, (String, String)> = BTreeMap::new();
+            for Step { what, .. } in transcript.steps {
+                match what {
+                    What::Ask { request, name } => {
+                        asked.insert(name, (request.method, request.target));
+                    }
+                    What::Answer { name, expected } => {
+                        let (method, target) = &asked[&name];
+                        let operation = contract.operation(method, target);
+                        seen.extend(operation.map(|(id, _)| (id, expected.status.clone())));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    let listed = contract.own_statuses().into_iter().filter(|(id, _)| !SEEN_ELSEWHERE.contains(&&**id));
+    let unseen: Vec<_> = listed.filter(|listed| !seen.contains(listed)).collect();
+    assert!(unseen.is_empty(), "the document lists what no transcript shows: {unseen:?}");
 }
 
 fn play_file(file: &str) {

@@ -113,7 +113,7 @@ fn sign(asked: &mut Asked, caller: Caller) -> Result<(), Problem> {
             Ok(())
         }
         Asked::Claims(claims::Asked::Mistaken { .. })
-        | Asked::Dashboard(_)
+        | Asked::Page(_)
         | Asked::Metrics { .. }
         | Asked::Health
         | Asked::Readiness => Ok(()),

@@ -93,11 +93,12 @@ impl Guard {
     }
 }
 
-/// Endpoints that ask for no identity: what looks after the process, and pools, whose id is a credential of its own.
+/// Endpoints that ask for no identity: what looks after the process, what says how to
+/// speak to it, and pools, whose id is a credential of its own.
 fn is_open(endpoint: endpoint::Action, sign_on: &SignOn) -> bool {
     match endpoint {
         endpoint::Action::Pools(_) => !sign_on.settings().pools_require_sign_on,
-        other => other.class() == Class::Health,
+        other => matches!(other.class(), Class::Health | Class::Docs),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn need(asked: &Asked) -> Need<'_> {
         Asked::Claims(claims::Asked::One { request, .. }) => need_of(&request.command),
         Asked::Claims(claims::Asked::Mistaken { claim, .. }) => Need::ClaimShown(*claim),
         Asked::Claims(claims::Asked::Claims(_) | claims::Asked::Resources(_)) => Need::List,
-        Asked::Dashboard(_) | Asked::Metrics { .. } => Need::One(Action::Observe, Target::Service),
+        Asked::Page(_) | Asked::Metrics { .. } => Need::One(Action::Observe, Target::Service),
         Asked::Health | Asked::Readiness | Asked::SignOn(_) => Need::Nothing,
     }
 }

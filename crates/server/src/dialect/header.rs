@@ -8,8 +8,16 @@ use leasehold_engine::IdempotencyKey;
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
+use crate::openapi::{Operation, Schema};
 
 const KEY_MAX: usize = 255;
+
+/// `Idempotency-Key` in the OpenAPI document.
+pub(crate) fn document_key(operation: Operation) -> Operation {
+    let says = "The same key on the same resource is the same request, also while it waits, after a lost answer and after a \
+                restart: it gets the same answer and takes nothing twice.";
+    operation.header("Idempotency-Key", says, Schema::string().length(1, KEY_MAX).pattern("^[!-~]+$"))
+}
 
 /// `Idempotency-Key`, with a digest of what is asked under it.
 pub(crate) fn idempotency_key(headers: &HeaderMap, asked: &[&[u8]]) -> Result<Option<IdempotencyKey>, Problem> {

@@ -3,6 +3,7 @@
 //! * `mod.rs`: the dialect in a few lines, and its answers put together
 //! * `routes.rs`: its endpoints, and a request parsed into a command
 //! * `wire.rs`: views of state as JSON
+//! * `openapi.rs`: the same for the OpenAPI document
 //! * `refusal.rs`: one exhaustive match from what the engine refuses to what the caller is told
 //!
 //! A dialect translates. Who gets a slot is decided by the engine and nowhere else.

@@ -37,7 +37,8 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Sent {
     stream: TcpStream,
-    has_body: bool,
+    pub(crate) method: String,
+    pub(crate) target: String,
 }
 
 impl Request {
@@ -55,7 +56,7 @@ impl Request {
         let mut stream = TcpStream::connect(addr)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(&bytes)?;
-        Ok(Sent { stream, has_body: method != "HEAD" })
+        Ok(Sent { stream, method: method.clone(), target: target.clone() })
     }
 }
 
@@ -74,7 +75,7 @@ impl Sent {
         }
         let mut answer = Answer { status, headers, body: String::new() };
         let length = answer.header("content-length").map_or(0, |text| text.parse().expect("a length is a number"));
-        if self.has_body {
+        if self.method != "HEAD" {
             reader.take(length).read_to_string(&mut answer.body)?;
         }
         Ok(answer)

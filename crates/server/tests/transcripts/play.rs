@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::client::Sent;
+use crate::contract::contract;
 use crate::expect::Names;
 use crate::script::{Event, Step, Transcript, What};
 use crate::service::Service;
@@ -90,12 +91,16 @@ impl Play {
                     Some(name) => self.take(name)?,
                     None => self.asked.take().ok_or("an answer to nothing".to_owned())?,
                 };
+                let (method, target) = (sent.method.clone(), sent.target.clone());
                 let answer = sent.answer().map_err(|error| format!("no answer: {error}"))?;
                 let names_before = self.names.clone();
                 if let Some(difference) = self.names.check(expected, &answer) {
                     self.names = names_before;
                     let said = self.names.write(name.as_deref(), expected, &answer);
                     return Err(Fault::Differs { difference, said });
+                }
+                if let Some(fault) = contract().fault(&method, &target, &answer) {
+                    return Err(Fault::Differs { difference: format!("  {fault}"), said: step.text.clone() });
                 }
             }
             What::Pass { us } => self.service.pass(*us),

@@ -17,9 +17,9 @@ use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 
-const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
-const OFFSET_MAX: usize = 10_000_000;
+pub(super) const LIMIT_DEFAULT: usize = 100;
+pub(super) const LIMIT_MAX: usize = 1_000;
+pub(super) const OFFSET_MAX: usize = 10_000_000;
 /// Claims looked at under the lock in one go.
 const SCAN_MAX: usize = 2_000;
 

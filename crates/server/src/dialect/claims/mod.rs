@@ -3,6 +3,7 @@
 
 mod filter;
 mod list;
+pub(crate) mod openapi;
 mod refusal;
 pub(crate) mod routes;
 mod wire;

@@ -16,7 +16,7 @@ use crate::http::json::{AboveMax, Least, Object, Seconds, shown};
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
 
-const METADATA_MAX: usize = 16 * 1024;
+pub(super) const METADATA_MAX: usize = 16 * 1024;
 
 /// `timeout` and `ttl` of a claim may be zero, and are refused rather than cut when they are absurd.
 const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };

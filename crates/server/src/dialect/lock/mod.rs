@@ -1,6 +1,7 @@
 //! The sticky lock, `/lock`: one holder, who keeps it by renewing and gets a grace period to come back in. Everything
 //! is in the query, so that a line of curl is enough.
 
+pub(crate) mod openapi;
 mod refusal;
 pub(crate) mod routes;
 mod wire;

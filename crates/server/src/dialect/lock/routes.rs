@@ -13,7 +13,7 @@ use crate::http::query::Query;
 use crate::http::router::Endpoint;
 
 /// The lock that is meant when no job is named.
-const DEFAULT_JOB: &str = "default";
+pub(super) const DEFAULT_JOB: &str = "default";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {

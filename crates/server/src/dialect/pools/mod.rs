@@ -1,6 +1,7 @@
 //! Pools, `/l/{id}`: a distributed semaphore. A pool of numbered slots under a secret UUID, borrowed for a bounded
 //! time. The UUID is the only credential: it is in no log, metric, event or error.
 
+pub(crate) mod openapi;
 mod refusal;
 pub(crate) mod routes;
 mod wire;

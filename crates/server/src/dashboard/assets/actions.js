@@ -1,0 +1,98 @@
+// What a person can do from the page: release, revoke, take out of a queue. Each asks first, says what will happen and to whom,
+// and shows a refusal in words where it was asked.
+
+import { Problem, releaseClaim, releaseLock, revoke, withdrawClaim } from "./api.js";
+import { announce, byId, h } from "./dom.js";
+
+const dialog = byId("act-dialog");
+let running = null;
+
+byId("act-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  void confirmed();
+});
+byId("act-cancel").addEventListener("click", () => dialog.close());
+
+/** Ends a hold at once, whatever its holder thinks. Works for every kind. */
+export function askRevoke(detail, holder, who) {
+  ask({
+    title: `Revoke ${who}’s hold?`,
+    text: `It ends at once. ${nextWords(detail)} ${who} is not told: it learns of it at its next call, and until then may go on using what it had. Token ${holder.token} is no longer good, so whatever checks tokens will turn it away.`,
+    facts: factsOf(detail, holder, who),
+    confirm: "Revoke",
+    done: `Revoked ${who}’s hold.`,
+    run: async () => {
+      const { revoked } = await revoke(detail.key, holder.token);
+      if (!revoked) throw new Problem(409, `Nothing to revoke: ${who} no longer holds it.`);
+    },
+  });
+}
+
+/** Gives a hold back in its holder's name. A pool's lease can only be returned by whoever has its id. */
+export const canRelease = (detail, holder) => detail.kind === "lock" || (detail.kind === "claim" && Boolean(holder.claim));
+
+export function askRelease(detail, holder, who) {
+  ask({
+    title: `Release it for ${who}?`,
+    text: `It is given back as if ${who} had done it. ${nextWords(detail)} In the history it will read as released; to have it read as taken away, revoke it instead.`,
+    facts: factsOf(detail, holder, who),
+    confirm: "Release",
+    done: `Released for ${who}.`,
+    run: () => (detail.kind === "lock" ? releaseLock(detail.name, holder.client) : releaseClaim(holder.claim)),
+  });
+}
+
+export const canWithdraw = (waiter) => Boolean(waiter.claim);
+
+export function askWithdraw(detail, waiter, who) {
+  ask({
+    title: `Take ${who} out of the queue?`,
+    text: "Its claim ends as withdrawn and does not come back by itself. Whoever is behind moves up.",
+    facts: [["Resource", detail.name ?? "pool"], ["Place", String(waiter.place)]],
+    confirm: "Take out",
+    done: `${who} is out of the queue.`,
+    run: () => withdrawClaim(waiter.claim),
+  });
+}
+
+function nextWords(detail) {
+  return detail.waiting > 0 ? "The next in the queue gets it in the same step." : "Nobody is waiting, so it will be free.";
+}
+
+function factsOf(detail, holder, who) {
+  return [["Resource", detail.name ?? `pool ${detail.digest.slice(0, 8)}`], ["Holder", who], ["Slot", String(holder.slot)], ["Token", String(holder.token)]];
+}
+
+function ask(action) {
+  running = action;
+  byId("act-title").textContent = action.title;
+  byId("act-text").textContent = action.text;
+  byId("act-facts").replaceChildren(...action.facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  byId("act-confirm").textContent = action.confirm;
+  byId("act-confirm").disabled = false;
+  byId("act-error").textContent = "";
+  dialog.showModal();
+  // The harmless choice has the focus, so that a stray Enter does nothing.
+  byId("act-cancel").focus();
+}
+
+async function confirmed() {
+  const action = running;
+  byId("act-confirm").disabled = true;
+  byId("act-error").textContent = "";
+  try {
+    await action.run();
+    dialog.close();
+    announce(action.done);
+  } catch (problem) {
+    byId("act-error").textContent = inWords(problem);
+    byId("act-confirm").disabled = false;
+  }
+}
+
+function inWords(problem) {
+  if (problem.status === 401) return "You need to sign in before you can do this.";
+  if (problem.status === 403) return `You may not do this. ${problem.message}`;
+  if (problem.status === 404) return `This address does not offer that. ${problem.message}`;
+  return problem.message;
+}

@@ -1,0 +1,160 @@
+// Where it starts: wires the stream to the store and the two panes, reads the address, and owns what belongs to the page as a
+// whole: keys, colours, the banner, the pool dialog.
+
+import { Charts } from "./charts.js";
+import { findPool } from "./api.js";
+import { Detail } from "./detail.js";
+import { announce, byId, setAttr, setText } from "./dom.js";
+import { clock, whole } from "./format.js";
+import { icon } from "./icons.js";
+import { Overview } from "./overview.js";
+import { Store } from "./store.js";
+import { Stream } from "./stream.js";
+import { freeze, onTick, thaw } from "./ticker.js";
+
+const BANNER_AFTER_S = 1;
+const RECHECK_MS = 15000;
+const THEMES = ["auto", "light", "dark"];
+const THEME_WORD = { auto: "as the system", light: "light", dark: "dark" };
+
+const stream = new Stream();
+const store = new Store();
+const overview = new Overview(store, openPool);
+const detail = new Detail(() => stream.state === "live", () => { location.hash = "#/"; });
+const charts = new Charts(() => !document.hidden && stream.state === "live");
+
+stream.addEventListener("event", ({ detail: event }) => {
+  store.touch(event.key);
+  detail.take(event);
+});
+stream.addEventListener("resync", () => {
+  store.resync();
+  void detail.resync();
+  void charts.refresh();
+});
+stream.addEventListener("state", () => {
+  if (stream.state === "live") thaw();
+  else freeze();
+  announce(stream.state === "live" ? "Live" : "Not connected: what is shown may be old");
+  showConnection();
+});
+onTick(showConnection);
+byId("banner-retry").addEventListener("click", () => stream.retry());
+// Events tell of every change; this is for what drifts without one, such as a server that was suspended.
+setInterval(() => { if (stream.state === "live" && !document.hidden) store.resync(); }, RECHECK_MS);
+
+function showConnection() {
+  const stale_s = stream.staleSince === null ? 0 : Date.now() / 1000 - stream.staleSince;
+  const denied = stream.state === "denied";
+  byId("live").dataset.state = stream.state;
+  setText(byId("live-text"), { connecting: "Connecting", live: "Live", stale: "Stale", denied: "No access" }[stream.state]);
+  const bad = (stream.state === "stale" && stale_s >= BANNER_AFTER_S) || denied;
+  byId("banner").hidden = !bad;
+  document.body.classList.toggle("stale", bad);
+  if (!bad) return;
+  if (denied) setText(byId("banner-text"), stream.problem.status === 401 ? "Sign in needed to see this." : `You may not see this. ${stream.problem.message}`);
+  else setText(byId("banner-text"), `Not connected since ${clock(stream.staleSince)} (${whole(stale_s)}). What you see is from then; clocks stand still. Trying again by itself.`);
+  const link = byId("banner-link");
+  link.hidden = !stream.problem?.signIn;
+  setAttr(link, "href", stream.problem?.signIn);
+  setText(link, "Sign in");
+}
+
+// --- the address: #/r/<key> has a resource open. A pool is there under its digest, never under its id.
+
+function route() {
+  const match = /^#\/r\/(.+)$/.exec(location.hash);
+  let key = null;
+  try {
+    key = match && decodeURIComponent(match[1]);
+  } catch {
+    // A broken escape in a link typed by hand: the overview is a fair answer.
+  }
+  const before = detail.key;
+  if (key !== null) detail.open(key);
+  else detail.close();
+  byId("panes").classList.toggle("has-detail", key !== null);
+  overview.select(key);
+  if (key === null) {
+    document.title = "Leasehold";
+    if (before !== null) overview.focusRow(before);
+  }
+}
+addEventListener("hashchange", route);
+
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("overview-heading").focus();
+});
+
+// --- opening a pool by its id, which goes into the body of a request and nowhere else
+
+const poolDialog = byId("pool-dialog");
+byId("open-pool").addEventListener("click", () => askForPool());
+byId("pool-cancel").addEventListener("click", () => poolDialog.close());
+poolDialog.addEventListener("close", () => { byId("pool-id").value = ""; });
+byId("pool-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  void openPool(byId("pool-id").value.trim());
+});
+
+function askForPool(problem = "") {
+  setText(byId("pool-error"), problem);
+  if (!poolDialog.open) poolDialog.showModal();
+}
+
+async function openPool(id) {
+  try {
+    const { key } = await findPool(id);
+    poolDialog.close();
+    location.hash = `#/r/${encodeURIComponent(key)}`;
+  } catch (problem) {
+    askForPool(problem.status === 404 ? "No pool has this id." : problem.message);
+  }
+}
+
+// --- keys for the whole page
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape" && detail.key !== null) {
+    location.hash = "#/";
+    return;
+  }
+  if (event.target.closest("input, select, textarea")) return;
+  const acts = { "/": () => byId("search").focus(), p: () => askForPool(), "?": () => byId("help-dialog").showModal() };
+  if (!acts[event.key]) return;
+  event.preventDefault();
+  acts[event.key]();
+});
+byId("help").addEventListener("click", () => byId("help-dialog").showModal());
+
+// --- colours
+
+byId("theme").addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+  if (next === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem("leasehold.theme", next);
+  } catch {
+    // Storage can be forbidden; it holds for this visit then.
+  }
+  showTheme();
+  announce(`Colours: ${THEME_WORD[next]}`);
+});
+
+function theme() {
+  return document.documentElement.dataset.theme ?? "auto";
+}
+
+function showTheme() {
+  byId("theme").replaceChildren(icon(theme()));
+  setAttr(byId("theme"), "aria-label", `Colours: ${THEME_WORD[theme()]}`);
+}
+
+showTheme();
+route();
+store.resync();
+void charts.refresh();
+stream.start();

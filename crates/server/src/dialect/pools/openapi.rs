@@ -1,0 +1,164 @@
+//! Pools for the OpenAPI document: what each call takes and answers. It says what `routes`, `wire` and `refusal` do.
+
+use serde_json::{Value, json};
+
+use super::routes::Action;
+use crate::dialect::header::document_key;
+use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::settings::Settings;
+
+const POOL: &str = "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01";
+const LEASE: &str = "5e0d7c42-8a16-4b9f-92d3-c47f10b8e602";
+
+pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
+    match action {
+        Action::Put => new("putPool", "Create a pool, or change how many slots it has")
+            .says(
+                "Raising wakes waiters at once, in order. Lowering recalls nobody and blocks new borrows until `in_use` is \
+                 below `count`.",
+            )
+            .body("PoolSettings", &json!({"count": 3}))
+            .answers(200, Answer::json("The pool.", Schema::named("Pool"), &pool(0)).links_to_borrow()),
+        Action::Show => new("showPool", "See how much of a pool is in use")
+            .answers(200, Answer::json("The pool. Never a lease.", Schema::named("PoolSeen"), &pool_seen()))
+            .answers(404, no_pool()),
+        Action::Delete => new("deletePool", "Delete a pool")
+            .says("All its leases end, and its waiters get 404 at once.")
+            .answers(200, Answer::json("Whether there was one.", Schema::named("Deleted"), &json!({"deleted": true}))),
+        Action::Borrow => document_key(new("borrow", "Borrow a slot"))
+            .says(format!(
+                "The lowest free slot is lent for `ttl` seconds. Without one, the call waits in line for up to `wait` seconds: \
+                 first come, first served. A caller that hangs up leaves the line. `ttl` is cut to {} s and `wait` to {} s.",
+                settings.max_ttl_us / 1_000_000,
+                settings.max_wait_us / 1_000_000
+            ))
+            .body("BorrowRequest", &json!({"ttl": 30, "wait": 10}))
+            .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()).links_to_lease())
+            .answers(404, no_pool())
+            .answers(
+                409,
+                Answer::json(
+                    "No slot became free in time.",
+                    Schema::named("NoneFree"),
+                    &json!({"error": "no resource available", "waiting": 2}),
+                )
+                .header("Retry-After"),
+            )
+            .answers(410, Answer::error("That key's lease has ended.", "the lease of this Idempotency-Key has ended"))
+            .answers(
+                422,
+                Answer::error(
+                    "That key was used for something else.",
+                    "this Idempotency-Key was used with another body on this pool",
+                ),
+            ),
+        Action::Return => new("returnLease", "Give a slot back")
+            .says("Returning twice, or too late, is no mistake: the answer says whether the lease was still held.")
+            .body("ReturnRequest", &json!({"lease": LEASE}))
+            .answers(
+                200,
+                Answer::json("Whether it was still held.", Schema::named("Returned"), &json!({"returned": true})),
+            ),
+        Action::Renew => new("renewLease", "Keep a slot for longer")
+            .says("The lease runs for `ttl` seconds from now. Its position and its token stay.")
+            .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
+            .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
+            .answers(404, no_pool())
+            .answers(409, Answer::error("It is no longer held.", "the lease is no longer held")),
+        Action::ShowLease => new("showLease", "See a lease")
+            .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
+            .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
+            .answers(404, Answer::error("No such pool, or the lease is not held.", "no such lease")),
+    }
+}
+
+fn new(id: &'static str, summary: &'static str) -> Operation {
+    let says = "A UUID of your choice, and the only credential: whoever knows it may use the pool.";
+    Operation::new(Tag::Pools, id, summary).path("id", says, Schema::uuid().example(POOL))
+}
+
+fn no_pool() -> Answer {
+    Answer::error("There is no such pool.", "no such pool")
+}
+
+impl Answer {
+    fn links_to_borrow(self) -> Self {
+        let pool = &json!({"id": "$request.path.id"});
+        self.link("showPool", pool, None).link("borrow", pool, None)
+    }
+
+    fn links_to_lease(self) -> Self {
+        let (pool, lease) = (&json!({"id": "$request.path.id"}), "$response.body#/lease");
+        self.link("renewLease", pool, Some(json!({"lease": lease, "ttl": 30})))
+            .link("returnLease", pool, Some(json!({"lease": lease})))
+            .link("showLease", &json!({"id": "$request.path.id", "lease": lease}), None)
+    }
+}
+
+fn pool(in_use: u32) -> Value {
+    json!({"id": POOL, "count": 3, "in_use": in_use, "available": 3 - in_use})
+}
+
+fn pool_seen() -> Value {
+    json!({"id": POOL, "count": 3, "in_use": 1, "available": 2, "waiting": 0})
+}
+
+fn lease() -> Value {
+    json!({
+        "lease": LEASE, "position": 0, "expires_at_unix": 1_705_314_630, "expires_in": 30, "token": 7, "renew_after": 10,
+    })
+}
+
+pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+    let ttl = || Schema::seconds().above_zero().says("Seconds. Longer than the maximum is cut to it.");
+    let lease = || Schema::uuid().says("The lease, a secret of whoever borrowed it.");
+    vec![
+        (
+            "PoolSettings",
+            Schema::object()
+                .member("count", Schema::count().maximum(settings.max_count).says("How many slots it has.")),
+        ),
+        ("Pool", pool_schema()),
+        ("PoolSeen", pool_schema().member("waiting", Schema::count().says("Callers in line."))),
+        ("Deleted", Schema::object().member("deleted", Schema::boolean().says("False when there was none."))),
+        (
+            "BorrowRequest",
+            Schema::object()
+                .member("ttl", ttl())
+                .maybe("wait", Schema::seconds().default(0).says("How long to stand in line. Cut to the maximum.")),
+        ),
+        (
+            "Lease",
+            Schema::object()
+                .member("lease", lease())
+                .member("position", Schema::count().says("The slot, from 0. No other live lease has it."))
+                .member("expires_at_unix", Schema::count().says("When it ends, no later than it really does."))
+                .member("expires_in", Schema::seconds().says("Seconds until then."))
+                .member("token", Schema::token())
+                .member("renew_after", Schema::seconds().says("A good time to renew: two attempts may fail.")),
+        ),
+        (
+            "NoneFree",
+            Schema::object()
+                .member("error", Schema::string())
+                .member("waiting", Schema::count().says("Callers in line now.")),
+        ),
+        ("ReturnRequest", Schema::object().member("lease", lease())),
+        (
+            "Returned",
+            Schema::object().member(
+                "returned",
+                Schema::boolean().says("False for a lease that expired, was returned before, or never was."),
+            ),
+        ),
+        ("RenewRequest", Schema::object().member("lease", lease()).member("ttl", ttl())),
+    ]
+}
+
+fn pool_schema() -> Schema {
+    Schema::object()
+        .member("id", Schema::uuid())
+        .member("count", Schema::count().says("How many slots it has."))
+        .member("in_use", Schema::count().says("Live leases. More than `count` after it was lowered."))
+        .member("available", Schema::count().says("`count` less `in_use`, at least 0."))
+}

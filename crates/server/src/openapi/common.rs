@@ -1,0 +1,156 @@
+//! What operations share: the headers of answers, the errors that any call may meet, and the schema of an error.
+
+use serde_json::{Map, Value, json};
+
+use super::operation::Answer;
+use super::schema::Schema;
+use crate::http::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
+
+/// Headers of answers that are explained once.
+const HEADERS: [(&str, &str); 10] = [
+    ("X-Request-Id", "The id of this request in logs: the caller's own, or one that was made."),
+    (
+        "Leasehold-Position",
+        "`<epoch>.<position>`: the place of this answer in the order in which things happened. It saw every change up to \
+         there and none after.",
+    ),
+    ("Retry-After", "Seconds after which it is worth to ask again."),
+    ("Location", "The absolute URL of what was made."),
+    ("Link", "Where the next page is, as `<url>; rel=\"next\"`. Missing on the last page."),
+    ("Allow", "The methods that work here."),
+    ("WWW-Authenticate", "How to sign on, and what is missing (RFC 6750)."),
+    ("ETag", "Changes with the content."),
+    ("Cache-Control", "How long the answer may be kept."),
+    ("Content-Security-Policy", "What the page may load: its own files and nothing else."),
+];
+
+/// A header of an answer, by reference.
+pub(super) fn header(name: &str) -> Value {
+    assert!(HEADERS.iter().any(|(known, _)| *known == name), "{name} is explained nowhere");
+    json!({"$ref": format!("#/components/headers/{name}")})
+}
+
+pub(super) fn headers() -> Map<String, Value> {
+    let schema = |name: &str| match name {
+        "Retry-After" => Schema::count(),
+        "Leasehold-Position" => Schema::string().pattern("^[0-9]+\\.[0-9]+$").example("1.42"),
+        _ => Schema::string(),
+    };
+    HEADERS
+        .into_iter()
+        .map(|(name, says)| (name.to_owned(), json!({"description": says, "schema": Value::from(schema(name))})))
+        .collect()
+}
+
+/// Errors that any call may meet: the name of the answer, its status, and whether only calls to the engine meet it.
+const ANSWERS: [(u16, &str, bool); 12] = [
+    (400, "BadRequest", false),
+    (401, "Unauthorized", false),
+    (403, "Forbidden", false),
+    (405, "MethodNotAllowed", false),
+    (408, "RequestTimeout", false),
+    (413, "PayloadTooLarge", false),
+    (414, "UriTooLong", false),
+    (415, "UnsupportedMediaType", false),
+    (429, "TooManyRequests", false),
+    (431, "RequestHeaderFieldsTooLarge", false),
+    (502, "StoreLate", true),
+    (503, "Unavailable", true),
+];
+
+/// References to what an operation may be answered with beside its own answers.
+pub(super) fn answers(is_durable: bool) -> impl Iterator<Item = (u16, Value)> {
+    ANSWERS
+        .into_iter()
+        // The method of an operation is allowed.
+        .filter(move |&(status, _, only_durable)| status != 405 && (is_durable || !only_durable))
+        .map(|(status, name, _)| (status, json!({"$ref": format!("#/components/responses/{name}")})))
+}
+
+/// The answers themselves.
+pub(super) fn responses() -> Map<String, Value> {
+    ANSWERS.into_iter().map(|(status, name, _)| (name.to_owned(), answer(status).into_value())).collect()
+}
+
+fn answer(status: u16) -> Answer {
+    match status {
+        400 => Answer::error(
+            "The call makes no sense. The sentence names the field at fault, its problem and what is allowed.",
+            "ttl must be a number of seconds above 0, got \"soon\"",
+        ),
+        401 => Answer::error(
+            "Where callers sign on: this one has not, or with something that is wrong.",
+            "the API token is unknown or was revoked",
+        )
+        .header("WWW-Authenticate"),
+        403 => Answer::error(
+            "Where callers sign on: this one may not do that. The sentence names the action that is missing.",
+            "ci needs the action 'acquire' on claim 'db/migrations'",
+        )
+        .header("WWW-Authenticate"),
+        429 => Answer::error(
+            "Where callers sign on: too many requests of one caller, or failed attempts from one address.",
+            "ci sends more requests a second than it may",
+        )
+        .header("Retry-After"),
+        405 => {
+            Answer::error("Another method works here, see `Allow`.", "method POST is not allowed here, use GET, HEAD")
+                .header("Allow")
+        }
+        408 => Answer::error("The body did not arrive in time.", "the body did not arrive within 10 s"),
+        413 => Answer::error("The body is too large.", "the body is too large, at most 65536 bytes are allowed"),
+        414 => Answer::error("The URI is too long.", "the URI has 5000 bytes, at most 4096 are allowed"),
+        415 => Answer::error(
+            "The body is encoded. JSON is read whatever type is declared, but as it is.",
+            "content-encoding is not supported, send the body as it is",
+        ),
+        431 => {
+            Answer::error("The headers are too long.", "the headers have 20000 bytes in all, at most 16384 are allowed")
+        }
+        502 => Answer::error(
+            "The store did not confirm the write in time. Nothing was promised and it is safe to retry; what was asked for is \
+             given back by itself if it lands later.",
+            "the store did not confirm the write in time; nothing was promised, it is safe to retry",
+        ),
+        503 => Answer::error("Starting, shutting down, or a limit is reached.", "shutting down").header("Retry-After"),
+        other => unreachable!("{other} is not in the table"),
+    }
+}
+
+/// Parameters that are explained once.
+pub(super) fn parameters() -> Value {
+    json!({
+        "RequestId": {
+            "name": "X-Request-Id", "in": "header", "required": false,
+            "description": "Names this request in logs and in the answer. Anything else than 1 to 128 visible ASCII \
+                            characters is replaced.",
+            "schema": Value::from(Schema::string().length(1, 128).pattern("^[!-~]+$")),
+        },
+    })
+}
+
+/// How callers sign on, where they do.
+pub(super) fn security_schemes() -> Value {
+    json!({
+        "bearer": {
+            "type": "http", "scheme": "bearer",
+            "description": "An API token, or a token of the sign-on provider. Behind a proxy that signs callers on, none.",
+        },
+    })
+}
+
+pub(super) fn error_schema() -> Schema {
+    Schema::object()
+        .member("error", Schema::string().says("What went wrong, for people. Lower case, no full stop."))
+        .says("Every error has at least this.")
+}
+
+/// The limits that hold everywhere, for the introduction.
+pub(super) fn limits_in_words() -> String {
+    format!(
+        "Bodies have at most {} KiB, URIs {} KiB, headers {} KiB in all.",
+        BODY_MAX / 1024,
+        URI_MAX / 1024,
+        HEADERS_MAX / 1024
+    )
+}

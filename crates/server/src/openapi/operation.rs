@@ -1,0 +1,251 @@
+//! One operation: a method at a path, what goes in and what may come out. What every operation may be answered with is added
+//! here, so that each one's own file has only what is its own.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::common;
+use super::schema::Schema;
+
+/// How operations are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tag {
+    Pools,
+    Claims,
+    Resources,
+    Lock,
+    Service,
+}
+
+impl Tag {
+    pub(super) const ALL: [Tag; 5] = [Tag::Pools, Tag::Claims, Tag::Resources, Tag::Lock, Tag::Service];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Tag::Pools => "Pools",
+            Tag::Claims => "Claims",
+            Tag::Resources => "Resources",
+            Tag::Lock => "Lock",
+            Tag::Service => "Service",
+        }
+    }
+
+    pub(super) fn description(self) -> &'static str {
+        match self {
+            Tag::Pools => {
+                "A pool of numbered slots under a secret UUID, borrowed for a bounded time. You choose the UUID, and it is the \
+                 only credential: it appears in no log, metric, event or error."
+            }
+            Tag::Claims => {
+                "Named resources with a queue of standing claims. A claim waits its turn, is active until it is released or \
+                 its ttl runs out, and can be read for a while after."
+            }
+            Tag::Resources => "What claims are for, and how many of them may be active at once.",
+            Tag::Lock => {
+                "One holder, who keeps the lock by renewing and gets a grace period to come back in. Everything is in the \
+                 query, so that a line of curl is enough."
+            }
+            Tag::Service => "About the service itself.",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Operation {
+    id: &'static str,
+    tag: Tag,
+    summary: &'static str,
+    description: String,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    answers: BTreeMap<u16, Answer>,
+    /// Whether it goes through the engine, and so depends on the store and on limits.
+    is_durable: bool,
+}
+
+/// What may come out.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    description: &'static str,
+    content: Map<String, Value>,
+    headers: Map<String, Value>,
+    links: Map<String, Value>,
+}
+
+impl Operation {
+    /// `id` is its name in generated clients.
+    pub(crate) fn new(tag: Tag, id: &'static str, summary: &'static str) -> Self {
+        Operation {
+            id,
+            tag,
+            summary,
+            description: String::new(),
+            parameters: Vec::new(),
+            body: None,
+            answers: BTreeMap::new(),
+            is_durable: true,
+        }
+    }
+
+    /// More than the summary: a sentence or a few.
+    #[must_use]
+    pub(crate) fn says(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// It asks nothing of the engine.
+    #[must_use]
+    pub(crate) fn offhand(mut self) -> Self {
+        self.is_durable = false;
+        self
+    }
+
+    /// A segment of the path.
+    #[must_use]
+    pub(crate) fn path(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter("path", name, description, true, schema)
+    }
+
+    #[must_use]
+    pub(crate) fn query(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter("query", name, description, false, schema)
+    }
+
+    #[must_use]
+    pub(crate) fn required_query(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter("query", name, description, true, schema)
+    }
+
+    #[must_use]
+    pub(crate) fn header(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter("header", name, description, false, schema)
+    }
+
+    fn parameter(mut self, place: &str, name: &str, description: &str, required: bool, schema: Schema) -> Self {
+        self.parameters.push(json!({
+            "name": name, "in": place, "required": required, "description": description, "schema": Value::from(schema),
+        }));
+        self
+    }
+
+    /// The body, by the name of its schema.
+    #[must_use]
+    pub(crate) fn body(mut self, schema: &str, example: &Value) -> Self {
+        self.body = Some(json!({
+            "required": true,
+            "content": {"application/json": {"schema": Value::from(Schema::named(schema)), "example": example}},
+        }));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn answers(mut self, status: u16, answer: Answer) -> Self {
+        let earlier = self.answers.insert(status, answer);
+        assert!(earlier.is_none(), "{} answers {status} twice", self.id);
+        self
+    }
+
+    pub(super) fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// As the document has it. An endpoint with two methods for the same is told apart by the method.
+    pub(super) fn into_value(mut self, method: &Method, is_alone: bool) -> Value {
+        let id = if is_alone { self.id.to_owned() } else { format!("{}By{}", self.id, capitalised(method)) };
+        self.parameters.push(json!({"$ref": "#/components/parameters/RequestId"}));
+        let mut responses = Map::new();
+        let own = self.answers.into_iter().map(|(status, answer)| (status, answer.into_value()));
+        let mut all: BTreeMap<u16, Value> = common::answers(self.is_durable).collect();
+        all.extend(own);
+        for (status, answer) in all {
+            responses.insert(status.to_string(), answer);
+        }
+        let mut value = json!({"tags": [self.tag.name()], "operationId": id, "summary": self.summary});
+        let members = value.as_object_mut().expect("an object was just made");
+        if !self.description.is_empty() {
+            members.insert("description".to_owned(), self.description.into());
+        }
+        members.insert("parameters".to_owned(), self.parameters.into());
+        if let Some(body) = self.body {
+            members.insert("requestBody".to_owned(), body);
+        }
+        members.insert("responses".to_owned(), responses.into());
+        value
+    }
+}
+
+impl Answer {
+    /// Without a body.
+    pub(crate) fn empty(description: &'static str) -> Self {
+        Answer { description, content: Map::new(), headers: Map::new(), links: Map::new() }
+    }
+
+    /// JSON that fits `schema`.
+    pub(crate) fn json(description: &'static str, schema: Schema, example: &Value) -> Self {
+        let content = json!({"schema": Value::from(schema), "example": example});
+        Answer::empty(description).content("application/json", content)
+    }
+
+    /// Text of another type.
+    pub(crate) fn text(description: &'static str, content_type: &str) -> Self {
+        Answer::empty(description).content(content_type, json!({"schema": {"type": "string"}}))
+    }
+
+    /// The same in yet another type.
+    #[must_use]
+    pub(crate) fn or_text(self, content_type: &str) -> Self {
+        self.content(content_type, json!({"schema": {"type": "string"}}))
+    }
+
+    /// The usual error.
+    pub(crate) fn error(description: &'static str, example: &str) -> Self {
+        Answer::json(description, Schema::named("Error"), &json!({"error": example}))
+    }
+
+    fn content(mut self, content_type: &str, content: Value) -> Self {
+        self.content.insert(content_type.to_owned(), content);
+        self
+    }
+
+    /// A header, by its name among those that are explained in one place.
+    #[must_use]
+    pub(crate) fn header(mut self, name: &str) -> Self {
+        self.headers.insert(name.to_owned(), common::header(name));
+        self
+    }
+
+    /// What can be done with the answer: another operation, and what it takes from here.
+    #[must_use]
+    pub(crate) fn link(mut self, operation: &str, parameters: &Value, body: Option<Value>) -> Self {
+        let mut link = json!({"operationId": operation, "parameters": parameters});
+        if let Some(body) = body {
+            link.as_object_mut().expect("an object was just made").insert("requestBody".to_owned(), body);
+        }
+        self.links.insert(operation.to_owned(), link);
+        self
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        let mut headers = self.headers;
+        for name in ["X-Request-Id", "Leasehold-Position"] {
+            headers.insert(name.to_owned(), common::header(name));
+        }
+        let mut value = json!({"description": self.description, "headers": headers});
+        let members = value.as_object_mut().expect("an object was just made");
+        if !self.content.is_empty() {
+            members.insert("content".to_owned(), self.content.into());
+        }
+        if !self.links.is_empty() {
+            members.insert("links".to_owned(), self.links.into());
+        }
+        value
+    }
+}
+
+fn capitalised(method: &Method) -> String {
+    let name = method.as_str();
+    format!("{}{}", &name[..1], name[1..].to_ascii_lowercase())
+}

@@ -1,0 +1,163 @@
+//! Schemas put together in code: JSON Schema as OpenAPI 3.1 has it, member by member. Where the code has a limit by name, the
+//! schema is given that name, so that the two cannot differ.
+
+use serde_json::{Map, Value, json};
+
+/// What a value looks like.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema(Map<String, Value>);
+
+impl Schema {
+    fn of(kind: &str) -> Self {
+        let mut members = Map::new();
+        members.insert("type".to_owned(), kind.into());
+        Schema(members)
+    }
+
+    /// Anything at all.
+    pub(crate) fn any() -> Self {
+        Schema(Map::new())
+    }
+
+    pub(crate) fn string() -> Self {
+        Schema::of("string")
+    }
+
+    pub(crate) fn boolean() -> Self {
+        Schema::of("boolean")
+    }
+
+    pub(crate) fn number() -> Self {
+        Schema::of("number")
+    }
+
+    /// A whole number from 0.
+    pub(crate) fn count() -> Self {
+        Schema::of("integer").minimum(0)
+    }
+
+    /// A fencing token.
+    pub(crate) fn token() -> Self {
+        let token = Schema::of("integer").minimum(1);
+        token.says("The fencing token: strictly increasing for one resource, kept by renewals, below 2^53.")
+    }
+
+    pub(crate) fn uuid() -> Self {
+        Schema::string().with("format", "uuid")
+    }
+
+    /// A point in time, RFC 3339 in UTC.
+    pub(crate) fn time() -> Self {
+        Schema::string().with("format", "date-time")
+    }
+
+    /// A duration in seconds.
+    pub(crate) fn seconds() -> Self {
+        Schema::number().minimum(0)
+    }
+
+    /// One of these strings.
+    pub(crate) fn one_of(values: &[&str]) -> Self {
+        Schema::string().with("enum", values)
+    }
+
+    /// This string and no other.
+    pub(crate) fn constant(value: impl Into<Value>) -> Self {
+        Schema::any().with("const", value)
+    }
+
+    pub(crate) fn array(items: Schema) -> Self {
+        Schema::of("array").with("items", items)
+    }
+
+    /// A schema by its name in the document.
+    pub(crate) fn named(name: &str) -> Self {
+        Schema::any().with("$ref", format!("#/components/schemas/{name}"))
+    }
+
+    /// Whatever fits one of these.
+    pub(crate) fn either(schemas: impl IntoIterator<Item = Schema>) -> Self {
+        let schemas: Vec<Value> = schemas.into_iter().map(Value::from).collect();
+        Schema::any().with("anyOf", schemas)
+    }
+
+    pub(crate) fn object() -> Self {
+        Schema::of("object").with("properties", Map::new())
+    }
+
+    /// A member that is always there.
+    #[must_use]
+    pub(crate) fn member(mut self, name: &str, schema: Schema) -> Self {
+        let required = self.0.entry("required").or_insert_with(|| json!([]));
+        required.as_array_mut().expect("a list of names").push(name.into());
+        self.maybe(name, schema)
+    }
+
+    /// A member that may be missing.
+    #[must_use]
+    pub(crate) fn maybe(mut self, name: &str, schema: Schema) -> Self {
+        let properties = self.0.get_mut("properties").and_then(Value::as_object_mut);
+        properties.expect("only objects have members").insert(name.to_owned(), schema.into());
+        self
+    }
+
+    /// No members but those that are named.
+    #[must_use]
+    pub(crate) fn and_no_other(self) -> Self {
+        self.with("additionalProperties", false)
+    }
+
+    #[must_use]
+    pub(crate) fn minimum(self, least: u64) -> Self {
+        self.with("minimum", least)
+    }
+
+    #[must_use]
+    pub(crate) fn maximum(self, most: u64) -> Self {
+        self.with("maximum", most)
+    }
+
+    #[must_use]
+    pub(crate) fn above_zero(mut self) -> Self {
+        self.0.remove("minimum");
+        self.with("exclusiveMinimum", 0)
+    }
+
+    /// Lengths are in bytes here and in characters in JSON Schema; a description has to say so.
+    #[must_use]
+    pub(crate) fn length(self, least: usize, most: usize) -> Self {
+        self.with("minLength", least).with("maxLength", most)
+    }
+
+    #[must_use]
+    pub(crate) fn pattern(self, pattern: &str) -> Self {
+        self.with("pattern", pattern)
+    }
+
+    #[must_use]
+    pub(crate) fn default(self, value: impl Into<Value>) -> Self {
+        self.with("default", value)
+    }
+
+    #[must_use]
+    pub(crate) fn says(self, description: impl Into<String>) -> Self {
+        self.with("description", description.into())
+    }
+
+    #[must_use]
+    pub(crate) fn example(self, value: impl Into<Value>) -> Self {
+        self.with("examples", json!([value.into()]))
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, keyword: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(keyword.to_owned(), value.into());
+        self
+    }
+}
+
+impl From<Schema> for Value {
+    fn from(schema: Schema) -> Self {
+        Value::Object(schema.0)
+    }
+}

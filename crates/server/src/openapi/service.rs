@@ -1,0 +1,104 @@
+//! What belongs to no dialect: health, metrics, this document, and pages for people.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Operation, Schema, Tag};
+use crate::dashboard;
+use crate::docs;
+use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
+
+pub(super) fn health() -> Operation {
+    new("health", "Whether the process lives")
+        .offhand()
+        .answers(200, Answer::json("It does.", Schema::named("Health"), &json!({"status": "ok"})))
+}
+
+pub(super) fn readiness() -> Operation {
+    new("readiness", "Whether it can commit")
+        .says("Makes the smallest of changes durable, and answers once it is.")
+        .answers(200, Answer::json("It can.", Schema::named("Readiness"), &json!({"status": "ready"})))
+}
+
+pub(super) fn metrics() -> Operation {
+    let answer = Answer::text("Every metric there is.", OPENMETRICS_TYPE).or_text(CLASSIC_TYPE);
+    new("metrics", "Metrics for Prometheus")
+        .says("OpenMetrics when `Accept` asks for it, else the older text format.")
+        .offhand()
+        .answers(200, answer)
+}
+
+pub(super) fn whoami() -> Operation {
+    let example = json!({
+        "sign_on": true, "name": "ci", "source": "token", "groups": ["builders"], "actions": ["inspect", "acquire"]
+    });
+    new("whoami", "Who you are taken for, and what you may do")
+        .says("`actions` are those you have on something; a policy may limit them to some resources.")
+        .offhand()
+        .answers(200, Answer::json("You.", Schema::named("Whoami"), &example))
+}
+
+pub(super) fn dashboard(action: dashboard::Action) -> Operation {
+    match action {
+        dashboard::Action::Page => page("dashboard", "The dashboard"),
+        dashboard::Action::Asset => file("dashboardFile", "A file of the dashboard"),
+    }
+}
+
+pub(super) fn docs(action: docs::Action) -> Operation {
+    match action {
+        docs::Action::Document => new("openapi", "This document")
+            .says("What this listener serves, under its settings.")
+            .offhand()
+            .answers(200, Answer::json("OpenAPI 3.1.", Schema::object(), &json!({"openapi": "3.1.0"})).header("ETag"))
+            .answers(304, kept()),
+        docs::Action::Page => page("docs", "The page about the API"),
+        docs::Action::Asset => file("docsFile", "A file of that page"),
+    }
+}
+
+fn page(id: &'static str, summary: &'static str) -> Operation {
+    new(id, summary)
+        .offhand()
+        .answers(200, found("A page for people.", "text/html; charset=utf-8"))
+        .answers(304, kept())
+}
+
+fn file(id: &'static str, summary: &'static str) -> Operation {
+    new(id, summary)
+        .offhand()
+        .path("file", "Its name.", Schema::string().example("index.html"))
+        .answers(200, found("The file.", "*/*"))
+        .answers(304, kept())
+        .answers(404, Answer::error("There is no such file.", "no such path"))
+}
+
+fn found(says: &'static str, content_type: &str) -> Answer {
+    Answer::text(says, content_type).header("ETag").header("Cache-Control").header("Content-Security-Policy")
+}
+
+fn kept() -> Answer {
+    Answer::empty("The caller has it already (`If-None-Match`).").header("ETag").header("Cache-Control")
+}
+
+fn new(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Service, id, summary)
+}
+
+pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
+    vec![
+        (
+            "Whoami",
+            Schema::object()
+                .member(
+                    "sign_on",
+                    Schema::boolean().says("Whether callers sign on at all. If not, anybody may do anything."),
+                )
+                .maybe("name", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
+                .maybe("source", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
+                .maybe("groups", Schema::array(Schema::string()))
+                .maybe("actions", Schema::array(Schema::string())),
+        ),
+        ("Health", Schema::object().member("status", Schema::constant("ok"))),
+        ("Readiness", Schema::object().member("status", Schema::constant("ready"))),
+    ]
+}

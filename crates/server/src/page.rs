@@ -1,0 +1,111 @@
+//! Files of pages for people, embedded in the binary and served as they are. No file of them comes from elsewhere and none
+//! has a script or style within its markup, which the policy sent along enforces. Which files there are is up to each page.
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Response, StatusCode};
+
+use crate::http::{Body, Problem, RequestId, response};
+
+/// Everything from here, nothing inline, and nobody puts the page into a frame.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+
+/// A file as it was when the program was built.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: &'static [u8],
+}
+
+impl File {
+    /// The file of this name, or 404.
+    pub(crate) fn find(files: &'static [File], name: &str) -> Result<&'static File, Problem> {
+        files.iter().find(|file| file.name == name).ok_or_else(Problem::no_such_path)
+    }
+
+    pub(crate) fn content_type(&self) -> &'static str {
+        match self.name.rsplit('.').next() {
+            Some("html") => "text/html; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("json") => "application/json",
+            Some("svg") => "image/svg+xml",
+            Some("png") => "image/png",
+            _ => "application/octet-stream",
+        }
+    }
+}
+
+/// What is asked for, and whether the caller has it already.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    content_type: &'static str,
+    bytes: Bytes,
+    etag: String,
+    is_known: bool,
+}
+
+impl Wanted {
+    pub(crate) fn file(file: &'static File, headers: &HeaderMap) -> Self {
+        Wanted::bytes(file.content_type(), Bytes::from_static(file.bytes), headers)
+    }
+
+    pub(crate) fn bytes(content_type: &'static str, bytes: Bytes, headers: &HeaderMap) -> Self {
+        let etag = etag(&bytes);
+        let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let mut known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
+        let is_known = known.any(|tag| tag == etag || tag == "*");
+        Wanted { content_type, bytes, etag, is_known }
+    }
+
+    pub(crate) fn answer(self, id: &RequestId) -> Response<Body> {
+        let Wanted { content_type, bytes, etag, is_known } = self;
+        let mut response = if is_known {
+            response::empty(StatusCode::NOT_MODIFIED, id)
+        } else {
+            response::text(StatusCode::OK, id, content_type, bytes)
+        };
+        let headers = response.headers_mut();
+        // Kept, but asked for again each time: a new version of the service is a new page at once.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(ETAG, HeaderValue::try_from(etag).expect("hex digits in quotes"));
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        response
+    }
+}
+
+/// Changes with the content: FNV-1a over it. Nobody gains by making two versions look the same.
+fn etag(bytes: &[u8]) -> String {
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("\"{hash:016x}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_follows_the_content() {
+        assert_ne!(etag(b"a"), etag(b"b"));
+        assert_eq!(etag(b"a"), etag(b"a"));
+    }
+
+    #[test]
+    fn a_caller_that_has_it_gets_no_body() {
+        let known = |value: &str| {
+            let headers = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap())]);
+            Wanted::bytes("text/plain", Bytes::from_static(b"a"), &headers).is_known
+        };
+        let tag = etag(b"a");
+        assert!(known(&tag) && known(&format!("\"x\", W/{tag}")) && known("*"));
+        assert!(!known("\"x\""));
+    }
+}

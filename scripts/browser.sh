@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The dashboard in a real browser: installs Chromium and the test's packages where they are missing, builds the binary, and runs
+# tests/browser against it. Arguments go to `node --test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
+if ! command -v chromium >/dev/null && [ -z "${CHROMIUM:-}" ]; then
+    command -v apt-get >/dev/null || { echo "please install chromium, or say where it is in CHROMIUM" >&2; exit 1; }
+    sudo=""
+    [ "$(id -u)" -eq 0 ] || sudo=sudo
+    echo "installing: chromium"
+    $sudo apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends chromium fonts-inter >/dev/null
+fi
+cargo build --locked -q -p leasehold
+cd tests/browser
+# Again when the lock file changed since.
+if ! cmp -s package-lock.json node_modules/.installed; then
+    npm ci --silent
+    cp package-lock.json node_modules/.installed
+fi
+node --test --test-concurrency=1 --test-timeout=120000 --test-reporter=spec "$@"
