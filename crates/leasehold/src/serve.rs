@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use leasehold_engine::Limits;
@@ -75,8 +75,20 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
     keep_pages_small();
     let http = &mut config.settings.http;
     http.connections_max = files::make_room(http.connections_max);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(serve_until_told(config, args))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers())
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    let outcome = runtime.block_on(serve_until_told(config, args));
+    // A thread that waits for a store that hangs cannot be waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+/// At least two, also on one core: when one waits long for the disk another attends to callers.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2))
 }
 
 async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()> {
@@ -105,7 +117,7 @@ async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()
         error = driver.failure() => return Err(Stopped(error).into()),
         () = reloads => unreachable!("signals do not run out"),
     }
-    driver.shut_down().map_err(Stopped)?;
+    driver.shut_down().await.map_err(Stopped)?;
     tracing::info!("stopped");
     Ok(())
 }

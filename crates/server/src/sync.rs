@@ -12,6 +12,8 @@ pub(crate) use {
     std::time::Instant,
     tokio::runtime::Handle as Runtime,
     tokio::sync::oneshot,
+    tokio::task::yield_now,
+    tokio::time::timeout,
 };
 
 #[cfg(test)]
@@ -26,6 +28,7 @@ mod modelled {
     use std::sync::{Arc, LockResult, PoisonError};
     use std::time::Duration;
 
+    pub(crate) use shuttle::future::yield_now;
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
     pub(crate) use shuttle::thread;
 
@@ -146,6 +149,11 @@ mod modelled {
         pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
             shuttle::future::spawn(task);
         }
+    }
+
+    /// Never times out.
+    pub(crate) async fn timeout<T>(_after: Duration, future: impl Future<Output = T>) -> Result<T, ()> {
+        Ok(future.await)
     }
 
     /// tokio's, with others getting their turn before each step of it.

@@ -1,21 +1,26 @@
-//! The committer: takes what has gathered, makes it durable, and lets go of the answers that waited for it. The next
-//! batch fills meanwhile. Between appends it works on the checkpoint under way, a slice at a time.
+//! The committer: takes what has gathered, makes it durable, and lets go of the answers that waited for it. Between
+//! appends it works on the checkpoint under way, a slice at a time.
+//!
+//! Before an append it lets everybody else on its thread have a turn, and again as long as more callers join: those that
+//! were answered together ask again together, so a busy service writes once for many. When one caller is alone there is nobody
+//! to wait for.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
 
 use super::checkpoint::Checkpointing;
-use super::{Committing, Delivery, Inner, Leaving, Shared};
-use crate::sync::{Instant, MutexGuard};
+use super::pulse::LOOK_EVERY_US;
+use super::{Committing, Shared};
+use crate::sync::{Instant, timeout, yield_now};
 
 /// How often the room left in the store is looked at.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
 
-/// Below this many callers every answer is worth a write of its own.
-const GATHER_FROM: usize = 8;
 /// The longest a change waits for others to join it. A fraction of a millisecond: less than the write it saves.
 const GATHER_MAX: Duration = Duration::from_micros(500);
 
@@ -57,9 +62,12 @@ impl Committer {
         }
     }
 
-    pub(super) fn run(mut self) -> Result<(), StoreError> {
+    pub(super) async fn run(mut self) -> Result<(), StoreError> {
+        let _fuse = Fuse;
         self.look_at_room();
         loop {
+            self.wait().await;
+            self.gather().await;
             match self.next_work() {
                 Work::Append { batch, checkpoint } => {
                     self.append(&batch)?;
@@ -79,58 +87,66 @@ impl Committer {
         }
     }
 
-    fn next_work(&mut self) -> Work {
-        let shared = Arc::clone(&self.shared);
-        let mut inner = self.gather(shared.lock(), &shared);
-        loop {
-            if let Some(batch) = inner.partition.take_batch(shared.clock.read()) {
-                // Only here is the batch empty, so that the checkpoint ends where this batch does.
-                let checkpoint =
-                    self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(shared.clock.read()));
-                return Work::Append { batch, checkpoint };
+    /// Until there is something to do.
+    async fn wait(&mut self) {
+        if self.checkpointing.is_under_way() || self.has_upkeep {
+            return;
+        }
+        let wanted = poll_fn(|cx| {
+            let mut inner = self.shared.lock();
+            if inner.partition.has_batch() || inner.is_closing {
+                return Poll::Ready(());
             }
-            if inner.is_closing && inner.deliveries == 0 {
-                return Work::Done;
-            }
-            if self.checkpointing.is_under_way() || self.has_upkeep {
-                return Work::Upkeep;
-            }
-            inner.committer = Committing::Idle;
-            if self.is_low {
-                // Nothing may come that wakes us, as new work is refused, so room is looked for by itself.
-                let Ok((mut inner, _)) = shared.work.wait_timeout(inner, ROOM_EVERY) else { return Work::Done };
-                inner.committer = Committing::Busy;
-                return Work::Upkeep;
-            }
-            match shared.work.wait(inner) {
-                Ok(woken) => inner = woken,
-                Err(_) => return Work::Done,
-            }
+            inner.committer = Committing::Idle(cx.waker().clone());
+            Poll::Pending
+        });
+        if self.is_low {
+            // Nothing may come that wakes us, as new work is refused, so room is looked for by itself.
+            let _ = timeout(ROOM_EVERY, wanted).await;
+        } else {
+            wanted.await;
         }
     }
 
-    /// Callers that were answered together are about to ask again together. A batch that waits for most of them is one
-    /// write where there would be three, each small; nothing waits when few callers are there.
-    fn gather<'a>(&mut self, mut inner: MutexGuard<'a, Inner>, shared: &'a Shared) -> MutexGuard<'a, Inner> {
-        let about = std::mem::take(&mut self.answered) + inner.partition.callers().held;
-        let callers = about * 3 / 4;
-        if callers < GATHER_FROM {
-            return inner;
+    /// As many turns for everybody else as bring more callers. A turn takes as long as there is something to do, and a
+    /// look at the sockets; the runtime wakes a second thread for it, which a lone caller need not pay for.
+    async fn gather(&mut self) {
+        let mut held = self.held();
+        if held.max(self.answered) < 2 {
+            return;
         }
-        let until = Instant::now() + GATHER_MAX;
-        while inner.partition.callers().held < callers && !inner.is_closing {
-            let rest = until.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                break;
+        let began = Instant::now();
+        loop {
+            yield_now().await;
+            let more = self.held();
+            if more <= held || began.elapsed() > GATHER_MAX {
+                return;
             }
-            inner.committer = Committing::Gathering { callers };
-            match shared.work.wait_timeout(inner, rest) {
-                Ok((woken, _)) => inner = woken,
-                Err(poisoned) => return poisoned.into_inner().0,
-            }
+            held = more;
         }
+    }
+
+    fn held(&self) -> usize {
+        self.shared.lock().partition.callers().held
+    }
+
+    fn next_work(&mut self) -> Work {
+        let mut inner = self.shared.lock();
         inner.committer = Committing::Busy;
-        inner
+        let now = self.shared.clock.read();
+        let Some(batch) = inner.partition.take_batch(now) else {
+            return if inner.is_closing { Work::Done } else { Work::Upkeep };
+        };
+        // Only here is the batch empty, so that the checkpoint ends where this batch does.
+        let checkpoint = self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(now));
+        inner.appends += 1;
+        inner.is_appending = true;
+        if inner.pulse_at_us > now.mono_us + LOOK_EVERY_US {
+            // Else it would find out too late if this took long.
+            inner.pulse_at_us = 0;
+            self.shared.pulse.notify_one();
+        }
+        Work::Append { batch, checkpoint }
     }
 
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -138,30 +154,19 @@ impl Committer {
         self.store.append(batch)?;
         let took = started.elapsed();
         self.shared.durable.store(batch.last.0, Ordering::Relaxed);
-        let leaving = {
+        let mut leaving = {
             let mut inner = self.shared.lock();
+            inner.is_appending = false;
             inner.partition.append_done(self.shared.clock.read());
-            let leaving = inner.leaving();
-            inner.deliveries += usize::from(leaving.told.len() > 1);
-            leaving
+            inner.leaving()
         };
-        self.answer(leaving);
-        self.shared.observer.appended(batch, took);
-        Ok(())
-    }
-
-    /// Waking callers one by one from this thread costs a switch each; from a thread of the runtime they just queue up
-    /// behind one another. Effects are told here, in order.
-    fn answer(&mut self, mut leaving: Leaving) {
         self.answered = leaving.told.len();
         let effects = std::mem::take(&mut leaving.effects);
-        if self.answered > 1 {
-            let delivery = Delivery { shared: Arc::clone(&self.shared) };
-            self.shared.runtime.spawn(async move { delivery.shared.deliver(leaving) });
-        } else {
-            self.shared.deliver(leaving);
-        }
+        // Callers first, then the rest of the world.
+        self.shared.deliver(leaving);
         self.shared.observer.happened(effects.into_iter());
+        self.shared.observer.appended(batch, took);
+        Ok(())
     }
 
     fn look_at_room(&mut self) {
@@ -181,5 +186,17 @@ impl Committer {
             self.shared.lock().partition.set_store_full(is_low);
         }
         self.shared.observer.store(self.store.sizes(), self.store.syncs(), is_low);
+    }
+}
+
+/// A committer that panicked has left half a step behind, and nobody else would commit: stopping is better than hanging.
+struct Fuse;
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the committer failed; stopping, the journal has what was acknowledged");
+            std::process::abort();
+        }
     }
 }

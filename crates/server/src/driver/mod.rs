@@ -1,16 +1,22 @@
 //! The partition's driver: the threads, clocks and store around `leasehold_journal::Partition`.
 //!
 //! ```text
-//!  tokio workers            committer thread                       pulse thread
-//!  ─────────────            ────────────────                       ────────────
-//!  lock, submit, unlock ──▶ lock, take batch, unlock               lock, tick, unlock
-//!  await the answer         append (blocks, durable)               sleep until the next deadline
-//!        ▲                  lock, append_done, unlock
+//!  tasks of callers         the committer's task                   pulse thread
+//!  ────────────────         ────────────────────                   ────────────
+//!  lock, submit, unlock ──▶ let others go first                    lock, tick, unlock
+//!  await the answer         lock, take batch, unlock               sleep until the next deadline
+//!        ▲                  append (blocks, durable)
+//!        │                  lock, append_done, unlock
 //!        └───────────────── send the answers
 //! ```
 //!
 //! Requests run the engine on the thread they arrive on, under one short lock, so the next batch fills while the last
 //! is being written. No lock is held across IO or while answers are sent. The driver is the only reader of clocks (`clock`).
+//!
+//! The committer is a task and not a thread, so that a lone caller is answered by the thread that took its request, and
+//! many callers without waking anybody else. Its append blocks a thread of the runtime. That is well while it takes a
+//! fraction of a millisecond, as everybody who matters waits for it anyway. When it takes longer the pulse wakes another
+//! thread, so that callers are still heard and told that the store is late. So there must be two of them.
 
 mod checkpoint;
 mod clock;
@@ -22,6 +28,7 @@ mod seams;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::task::Waker;
 
 use leasehold_engine::{ClaimId, Effect};
 use leasehold_journal::{Epoch, Partition, PartitionLimits, Recovery, StoreError, Told};
@@ -38,16 +45,14 @@ use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot};
 #[derive(Debug)]
 pub struct Driver {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    pulse: JoinHandle<()>,
     failed: watch::Receiver<Option<Arc<StoreError>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     inner: Mutex<Inner>,
-    /// There is something to append; the committer waits here.
-    work: Condvar,
-    /// A deadline came nearer than the pulse sleeps; the pulse waits here.
+    /// Something is due sooner than the pulse wakes up; the pulse waits here.
     pulse: Condvar,
     clock: Clock,
     observer: Arc<Observer>,
@@ -66,22 +71,18 @@ struct Inner {
     committer: Committing,
     /// When the pulse will run by itself, on the monotonic clock.
     pulse_at_us: u64,
-    /// Tasks of the runtime that are handing answers out. What they find nobody to take has to be handed back, so the
-    /// committer does not end before them.
-    deliveries: usize,
+    /// Appends so far, those under way included.
+    appends: u64,
+    is_appending: bool,
     is_closing: bool,
 }
 
-/// What the committer does, and so when to wake it.
-#[derive(Clone, Copy, Debug)]
+/// What the committer does, and so whether to wake it.
+#[derive(Debug)]
 enum Committing {
     Busy,
     /// It waits for the first change.
-    Idle,
-    /// It gives the callers it just answered a moment to ask again: so many of them.
-    Gathering {
-        callers: usize,
-    },
+    Idle(Waker),
 }
 
 impl Driver {
@@ -97,10 +98,10 @@ impl Driver {
                 partition,
                 committer: Committing::Busy,
                 pulse_at_us: 0,
-                deliveries: 0,
+                appends: 0,
+                is_appending: false,
                 is_closing: false,
             }),
-            work: Condvar::new(),
             pulse: Condvar::new(),
             clock,
             observer,
@@ -110,18 +111,16 @@ impl Driver {
         });
         let (fail, failed) = watch::channel(None);
         let committer = commit::Committer::new(Arc::clone(&shared), store);
-        let threads = vec![
-            spawn("leasehold-commit", move || {
-                if let Err(error) = committer.run() {
-                    fail.send_replace(Some(Arc::new(error)));
-                }
-            }),
-            spawn("leasehold-pulse", {
-                let shared = Arc::clone(&shared);
-                move || pulse::run(&shared)
-            }),
-        ];
-        Driver { shared, threads, failed }
+        shared.runtime.spawn(async move {
+            if let Err(error) = committer.run().await {
+                fail.send_replace(Some(Arc::new(error)));
+            }
+        });
+        let pulse = spawn("leasehold-pulse", {
+            let shared = Arc::clone(&shared);
+            move || pulse::run(&shared)
+        });
+        Driver { shared, pulse, failed }
     }
 
     pub fn handle(&self) -> Handle {
@@ -153,19 +152,19 @@ impl Driver {
         self.shared.deliver(leaving);
     }
 
-    /// Flushes and ends the threads. `close` comes first.
-    pub fn shut_down(self) -> Result<(), Arc<StoreError>> {
-        {
+    /// Flushes, and ends the committer and the pulse. `close` comes first.
+    pub async fn shut_down(mut self) -> Result<(), Arc<StoreError>> {
+        let waker = {
             let mut inner = self.shared.lock();
             inner.is_closing = true;
-            self.shared.work.notify_all();
             self.shared.pulse.notify_all();
-        }
-        for thread in self.threads {
-            let name = thread.thread().name().unwrap_or_default().to_owned();
-            if thread.join().is_err() {
-                tracing::error!(thread = name, "a thread of the partition panicked");
-            }
+            inner.wake_committer()
+        };
+        waker.map(Waker::wake);
+        // It says no more than that it failed, and ends.
+        while self.failed.borrow_and_update().is_none() && self.failed.changed().await.is_ok() {}
+        if self.pulse.join().is_err() {
+            tracing::error!("the pulse of the partition panicked");
         }
         match self.failed.borrow().as_ref() {
             Some(error) => Err(Arc::clone(error)),
@@ -185,25 +184,18 @@ impl Shared {
 
     /// After anything was asked of the partition: wakes whoever has to act on it, and takes out what may leave.
     fn after_change(&self, inner: &mut Inner) -> Leaving {
-        let is_wanted = match inner.committer {
-            Committing::Busy => false,
-            Committing::Idle => inner.partition.has_batch(),
-            Committing::Gathering { callers } => inner.partition.callers().held >= callers,
-        };
-        if is_wanted {
-            inner.committer = Committing::Busy;
-            self.work.notify_one();
-        }
         if inner.partition.next_wake().is_some_and(|wake_us| wake_us < inner.pulse_at_us) {
             self.pulse.notify_one();
         }
-        inner.leaving()
+        let wake = if inner.partition.has_batch() { inner.wake_committer() } else { None };
+        Leaving { wake, ..inner.leaving() }
     }
 
-    /// Sends answers and tells of what happened. An answer that tells of a new claim and finds nobody is handed back,
+    /// Wakes the committer, sends answers and tells of what happened. An answer that tells of a new claim and finds nobody is handed back,
     /// and whoever gets it then is answered in turn.
     fn deliver(&self, mut leaving: Leaving) {
         loop {
+            leaving.wake.take().map(Waker::wake);
             self.observer.happened(leaving.effects.drain(..));
             let mut untold = Vec::new();
             for Told { to, answer, epoch, position, untold: told_of } in leaving.told.drain(..) {
@@ -229,6 +221,14 @@ impl Shared {
 }
 
 impl Inner {
+    /// How to wake the committer if it sleeps. Whoever takes this does so, once the lock is free.
+    fn wake_committer(&mut self) -> Option<Waker> {
+        match std::mem::replace(&mut self.committer, Committing::Busy) {
+            Committing::Idle(waker) => Some(waker),
+            Committing::Busy => None,
+        }
+    }
+
     /// What may leave now.
     fn leaving(&mut self) -> Leaving {
         let mut leaving = Leaving::default();
@@ -238,27 +238,19 @@ impl Inner {
     }
 }
 
-/// Counted while a task hands answers out, and also if the runtime drops it.
-#[derive(Debug)]
-struct Delivery {
-    shared: Arc<Shared>,
-}
-
-impl Drop for Delivery {
-    fn drop(&mut self) {
-        let mut inner = self.shared.lock();
-        inner.deliveries -= 1;
-        if inner.is_closing {
-            self.shared.work.notify_one();
-        }
-    }
-}
-
 /// Answers and effects on their way out of the lock.
 #[derive(Debug, Default)]
 struct Leaving {
     told: Vec<Told<Caller>>,
     effects: Vec<Effect>,
+    /// The committer, if there is something for it to do and it sleeps.
+    wake: Option<Waker>,
+}
+
+impl Leaving {
+    fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.effects.is_empty() && self.wake.is_none()
+    }
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

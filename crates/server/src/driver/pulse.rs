@@ -1,26 +1,41 @@
 //! The pulse: runs the partition when time alone asks for it, and often enough while leases are live that all of that
 //! time counts as served.
+//!
+//! While there are appends it also looks every few milliseconds whether one of them takes long. The committer blocks the
+//! thread of the runtime it runs on, and that may be the one that waited for sockets on behalf of all: then nobody does,
+//! until another is woken.
 
 use std::time::Duration;
 
 use super::Shared;
 use crate::sync::thread;
 
+/// How often to look. An append that is still the same after that is a slow one.
+pub(super) const LOOK_EVERY_US: u64 = 10_000;
+
 pub(super) fn run(shared: &Shared) {
+    let mut appends_seen = 0;
     let mut inner = shared.lock();
     while !inner.is_closing {
         inner.partition.tick(shared.clock.read());
         // Due now, and not at any moment before: whoever changes something while this thread looks must not wake it.
         inner.pulse_at_us = 0;
         let leaving = shared.after_change(&mut inner);
-        if !leaving.told.is_empty() || !leaving.effects.is_empty() {
+        if !leaving.is_empty() {
             drop(inner);
             shared.deliver(leaving);
             inner = shared.lock();
             continue;
         }
         let now_us = shared.clock.mono_us();
-        match inner.partition.next_wake() {
+        let has_appended = inner.appends != appends_seen;
+        if inner.is_appending && !has_appended {
+            // Any task will do: its thread looks for more to do afterwards, and goes on to wait for sockets.
+            shared.runtime.spawn(async {});
+        }
+        appends_seen = inner.appends;
+        let look_us = (has_appended || inner.is_appending).then_some(now_us + LOOK_EVERY_US);
+        match earlier(inner.partition.next_wake(), look_us) {
             Some(wake_us) if wake_us <= now_us => {
                 // More is due than one step does. Others get their turn in between.
                 drop(inner);
@@ -44,4 +59,8 @@ pub(super) fn run(shared: &Shared) {
             }
         }
     }
+}
+
+fn earlier(one_us: Option<u64>, other_us: Option<u64>) -> Option<u64> {
+    [one_us, other_us].into_iter().flatten().min()
 }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::{Shared, drive};
 use super::limits::{HttpLimits, REFUSALS_MAX};
+use super::repoll::Repoll;
 use super::response::Body;
 
 /// Connections the kernel holds for us until they are accepted. A fleet that reconnects at once should fit.
@@ -149,7 +150,7 @@ pub async fn serve<H: Handler>(
             let shared = Arc::clone(&shared);
             shared.handler.connection(ConnectionNews::Opened);
             tokio::spawn(async move {
-                drive(Arc::clone(&shared), stream, Peer { addr, certificate: None }).await;
+                Repoll::new(drive(Arc::clone(&shared), stream, Peer { addr, certificate: None })).await;
                 shared.handler.connection(ConnectionNews::Closed);
                 drop(permit);
             });

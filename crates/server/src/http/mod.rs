@@ -17,6 +17,7 @@ pub mod limits;
 mod listen;
 mod problem;
 pub mod query;
+mod repoll;
 pub mod request;
 pub mod response;
 pub mod router;

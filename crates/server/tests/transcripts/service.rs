@@ -157,7 +157,7 @@ impl Service {
         self.opener.open_up();
         if let Some(Running { driver, .. }) = self.running.take() {
             driver.close();
-            driver.shut_down().expect("a store in memory does not fail");
+            self.runtime.block_on(driver.shut_down()).expect("a store in memory does not fail");
         }
     }
 }

@@ -19,14 +19,12 @@ use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::thread;
 
-use crate::driver::{Answered, Clock, Committing, Driver, Handle, Shared};
+use crate::driver::{Answered, Clock, Driver, Handle, Shared};
 use crate::observe::Observer;
 use crate::sync::{advance_time, reset_time};
 
 const POOL: ResourceKey = ResourceKey::Pool(7);
 const HOUR_US: u64 = 3_600_000_000;
-/// As long as the committer gathers at most.
-const GATHER_US: u64 = 500;
 
 /// A driver, and all that is known of it from outside.
 pub(super) struct World {
@@ -97,7 +95,7 @@ impl World {
         let totals = handle.totals();
         assert_eq!((totals.claims, totals.waiting), (held, 0));
         self.driver.close();
-        self.driver.shut_down().expect("the store is fine");
+        block_on(self.driver.shut_down()).expect("the store is fine");
         assert_eq!(recovered(&self.store).totals(), totals, "the journal has something else");
     }
 
@@ -108,35 +106,30 @@ impl World {
         (view.in_use as usize, view.waiting as usize)
     }
 
+    /// Appends so far.
+    pub(super) fn appends(&self) -> u64 {
+        self.driver.shared.lock().appends
+    }
+
     pub(super) fn close(&self) {
         self.driver.close();
     }
 
     /// Ends the driver; exactly these claims are in the journal.
     pub(super) fn ends_with(self, held: &[ClaimId]) {
-        self.driver.shut_down().expect("the store is fine");
+        block_on(self.driver.shut_down()).expect("the store is fine");
         assert_eq!(holders(recovered(&self.store)), sorted(held));
     }
 
     /// The store may have failed: then the journal may know more than anybody was told, and never less.
     pub(super) fn failed_or_ends_with(self, held: &[ClaimId]) {
         self.driver.close();
-        let ended = self.driver.shut_down();
+        let ended = block_on(self.driver.shut_down());
         let (holders, held) = (holders(recovered(&self.store)), sorted(held));
         match ended {
             Ok(()) => assert_eq!(holders, held),
             Err(_) => assert!(held.iter().all(|claim| holders.contains(claim)), "{held:?} were promised, {holders:?}"),
         }
-    }
-
-    /// Lets time pass whenever the committer gathers, and too little of it for anything else to be due.
-    pub(super) fn let_gathering_time_out(&self) -> Ticking {
-        let left_us = AtomicU64::new(TICK_US - 1);
-        Ticking::start(self, move |_| {
-            let step_us = GATHER_US.min(left_us.load(Ordering::Relaxed));
-            left_us.fetch_sub(step_us, Ordering::Relaxed);
-            step_us
-        })
     }
 
     /// Lets time pass up to whatever is due next, and no further.
@@ -262,8 +255,7 @@ impl Caller {
 /// A thread that moves time.
 pub(super) struct Ticking {
     is_over: Arc<AtomicBool>,
-    /// Gives whether it ever saw the committer gather.
-    thread: thread::JoinHandle<bool>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Ticking {
@@ -273,32 +265,28 @@ impl Ticking {
         let thread = thread::spawn({
             let (shared, is_over) = (Arc::clone(&world.driver.shared), Arc::clone(&is_over));
             move || {
-                let mut has_gathered = false;
                 while !is_over.load(Ordering::Relaxed) {
-                    has_gathered |= tick(&shared, &step);
+                    tick(&shared, &step);
                     thread::yield_now();
                 }
-                has_gathered
             }
         });
         Ticking { is_over, thread }
     }
 
-    /// Whether the committer gathered meanwhile.
-    pub(super) fn stop(self) -> bool {
+    pub(super) fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
-        self.thread.join().expect("a clock does not panic")
+        self.thread.join().expect("a clock does not panic");
     }
 }
 
-fn tick(shared: &Shared, step: impl Fn(u64) -> u64) -> bool {
+fn tick(shared: &Shared, step: impl Fn(u64) -> u64) {
     let inner = shared.lock();
     let now_us = shared.clock.mono_us();
     let until_due_us = inner.partition.next_wake().map_or(0, |wake_us| wake_us.saturating_sub(now_us));
     let step_us = step(until_due_us);
     shared.clock.advance(step_us);
     advance_time(step_us);
-    matches!(inner.committer, Committing::Gathering { .. })
 }
 
 /// A store that says how far it is, lets others run while it writes, and may fail.

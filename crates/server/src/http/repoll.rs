@@ -1,0 +1,133 @@
+//! A connection that wakes itself while it runs is run again at once, on the spot. hyper wakes its own task whenever a
+//! request's body is read; to the runtime that is one more task that is ready, worth waking another thread for, which finds
+//! nothing to do. On two cores that is a wake-up for every request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use atomic_waker::AtomicWaker;
+use pin_project_lite::pin_project;
+
+/// After so many turns in a row others get theirs.
+const TURNS_MAX: u32 = 4;
+
+const RESTING: u8 = 0;
+const RUNNING: u8 = 1;
+/// It runs, and was woken since it began to.
+const WOKEN: u8 = 2;
+
+pin_project! {
+    /// Runs a future again at once if it wakes itself.
+    #[derive(Debug)]
+    pub(super) struct Repoll<F> {
+        #[pin]
+        future: F,
+        bell: Arc<Bell>,
+        waker: Waker,
+    }
+}
+
+/// What the future wakes in place of the task.
+#[derive(Debug)]
+struct Bell {
+    task: AtomicWaker,
+    state: AtomicU8,
+}
+
+impl<F: Future> Repoll<F> {
+    pub(super) fn new(future: F) -> Self {
+        let bell = Arc::new(Bell { task: AtomicWaker::new(), state: AtomicU8::new(RESTING) });
+        Repoll { future, waker: Waker::from(Arc::clone(&bell)), bell }
+    }
+}
+
+impl<F: Future> Future for Repoll<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        this.bell.task.register(cx.waker());
+        for _ in 0..TURNS_MAX {
+            this.bell.state.store(RUNNING, Ordering::SeqCst);
+            let polled = this.future.as_mut().poll(&mut Context::from_waker(this.waker));
+            let before = this.bell.state.swap(RESTING, Ordering::SeqCst);
+            if polled.is_ready() || before != WOKEN {
+                return polled;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Whoever runs it looks at the state afterwards, and runs it again.
+        let noted = self.state.compare_exchange(RUNNING, WOKEN, Ordering::SeqCst, Ordering::SeqCst);
+        if matches!(noted, Err(RESTING)) {
+            self.task.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Task(AtomicU32);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Wakes itself so many times, and is done when it is woken no more. Says how often it ran and how often its task was
+    /// woken meanwhile.
+    fn run(wakes: u32) -> (u32, u32) {
+        let (task, runs) = (Arc::new(Task::default()), AtomicU32::new(0));
+        let mut future = std::pin::pin!(Repoll::new(poll_fn(|cx| {
+            if runs.fetch_add(1, Ordering::SeqCst) < wakes {
+                cx.waker().wake_by_ref();
+                return Poll::<()>::Pending;
+            }
+            Poll::Ready(())
+        })));
+        let waker = Waker::from(Arc::clone(&task));
+        let _ = future.as_mut().poll(&mut Context::from_waker(&waker));
+        (runs.load(Ordering::SeqCst), task.0.load(Ordering::SeqCst))
+    }
+
+    #[test]
+    fn waking_itself_is_its_own_affair_up_to_a_point() {
+        assert_eq!(run(0), (1, 0));
+        assert_eq!(run(1), (2, 0));
+        assert_eq!(run(TURNS_MAX - 1), (TURNS_MAX, 0));
+        assert_eq!(run(TURNS_MAX), (TURNS_MAX, 1), "others get their turn");
+    }
+
+    #[test]
+    fn whoever_else_wakes_it_wakes_the_task() {
+        let task = Arc::new(Task::default());
+        let mut kept = None;
+        let mut future = std::pin::pin!(Repoll::new(poll_fn(|cx| {
+            kept = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        })));
+        let waker = Waker::from(Arc::clone(&task));
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(task.0.load(Ordering::SeqCst), 0);
+        kept.expect("it ran").wake();
+        assert_eq!(task.0.load(Ordering::SeqCst), 1);
+    }
+}
