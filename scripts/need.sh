@@ -8,10 +8,14 @@ command -v faketime >/dev/null || missing+=(faketime)
 command -v curl >/dev/null || missing+=(curl)
 command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+# A reverse proxy, without the service that Debian's `apache2` would start.
+[ -x /usr/sbin/apache2 ] || missing+=(apache2-bin)
 
 # Prometheus' checker. Taken out of its package, as installing that would start a server.
 wants_promtool=no
 command -v promtool >/dev/null || [ -x target/tools/promtool ] || wants_promtool=yes
+
+scripts/oidc.sh
 
 if [ ${#missing[@]} -eq 0 ] && [ $wants_promtool = no ]; then
     exit 0

@@ -51,7 +51,7 @@ impl State {
             Change::GraceOver { claim } => {
                 let cix = self.expect_claim(*claim);
                 self.move_status(cix, Status::Grace, Status::Lapsed);
-                self.count(self.claims[cix].resource).holding -= 1;
+                self.count_holding(cix, false);
                 self.claim_mut(cix).extra_mut().ended = Some(now);
                 self.keep_due(cix);
                 self.retained.insert((now.at, self.claims[cix].order, cix));
@@ -105,7 +105,7 @@ impl State {
         let resource = self.resource_mut(rix);
         resource.slots.take(slot, cix);
         resource.last_token = token;
-        self.count(rix).holding += 1;
+        self.count_holding(cix, true);
         let kind = self.kind(rix);
         let claim = self.claim_mut(cix);
         claim.slot = slot;
@@ -125,7 +125,7 @@ impl State {
         let cix = self.expect_claim(claim);
         self.unretain(cix);
         if self.claims[cix].status == Status::Lapsed {
-            self.count(self.claims[cix].resource).holding += 1;
+            self.count_holding(cix, true);
         }
         let claim = self.claim_mut(cix);
         match claim.status {
@@ -196,7 +196,7 @@ impl State {
         match claim.status {
             Status::Active | Status::Grace => {
                 self.resources[rix].slots.free(slot, cix);
-                self.count(rix).holding -= 1;
+                self.count_holding(cix, false);
             }
             Status::Lapsed => self.resources[rix].slots.free(slot, cix),
             Status::Waiting | Status::Ended(_) => {}

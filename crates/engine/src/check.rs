@@ -1,10 +1,11 @@
 //! The invariants, asserted. Tests and simulations call this after every step; it walks everything, so serving does not.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::fact::Status;
 use crate::ids::Kind;
-use crate::state::State;
+use crate::state::{Owned, State};
 use crate::time::Time;
 use crate::{Engine, KindTotals};
 
@@ -73,6 +74,14 @@ impl State {
             }
         }
         assert_eq!(census, self.census, "each kind is counted right");
+        let mut owners: BTreeMap<Arc<str>, Owned> = BTreeMap::new();
+        for (_, claim) in self.claims.iter().filter(|(_, claim)| claim.is_live()) {
+            if let Some(client) = claim.client() {
+                let owned = owners.entry(Arc::clone(client)).or_default();
+                *(if claim.status == Status::Waiting { &mut owned.waiting } else { &mut owned.holding }) += 1;
+            }
+        }
+        assert_eq!(owners, self.owners, "each client is counted right");
     }
 
     fn check_indexes(&self) {

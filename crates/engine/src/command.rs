@@ -88,6 +88,22 @@ pub struct Acquire {
     pub client: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     pub metadata: Option<Arc<str>>,
+    /// How much its client may have.
+    pub quota: Quota,
+}
+
+/// How much one client may have at once, counted over all kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Claims that wait or hold.
+    pub live_max: u32,
+    /// Claims that wait.
+    pub waiting_max: u32,
+}
+
+impl Quota {
+    /// As much as there is.
+    pub const NONE: Quota = Quota { live_max: u32::MAX, waiting_max: u32::MAX };
 }
 
 /// How long a caller stands in the queue.

@@ -82,7 +82,7 @@ mod time;
 mod view;
 
 pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease};
-pub use command::{Acquire, ClaimFilter, ClaimQuery, Command, Patience, StatusFilter, Update, Wish};
+pub use command::{Acquire, ClaimFilter, ClaimQuery, Command, Patience, Quota, StatusFilter, Update, Wish};
 pub use effect::{Effect, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
 pub use ids::{ClaimId, Kind, ResourceKey, Token};

@@ -171,6 +171,11 @@ pub enum Refusal {
     TooManyWaiting {
         limit: usize,
     },
+    /// The client has as many claims as it may, or as many that wait.
+    OverQuota {
+        is_about_waiting: bool,
+        limit: u32,
+    },
     TooManyClaims {
         limit: usize,
     },

@@ -182,7 +182,7 @@ impl State {
             Status::Waiting => {}
             Status::Active | Status::Grace => {
                 self.resources[rix].slots.take(fact.slot, cix);
-                self.count(rix).holding += 1;
+                self.count_holding(cix, true);
             }
             Status::Lapsed => {
                 self.resources[rix].slots.take(fact.slot, cix);

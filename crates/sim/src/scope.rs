@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, Change, ClaimFact, ClaimId, Command, Counters, Engine, Fact, IdempotencyKey, Kind, Limits, Moment, Outbox,
-    Patience, ResourceKey, Status, Time, Token, Update, Wall, Wish,
+    Patience, Quota, ResourceKey, Status, Time, Token, Update, Wall, Wish,
 };
 use leasehold_journal::record::decode_chunk;
 use leasehold_journal::{ChunkWriter, Position};
@@ -234,6 +234,7 @@ impl Scope {
             client: is_lock.then(|| name(client)),
             key: (!is_lock && client == 0).then(|| IdempotencyKey { name: "k".into(), fingerprint: 1 }),
             metadata: None,
+            quota: Quota::NONE,
         }))
     }
 }

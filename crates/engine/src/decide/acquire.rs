@@ -25,6 +25,7 @@ impl Engine {
             return self.join(now, repeated, acquire.patience, out);
         }
         self.refuse_past_limits(&acquire.resource)?;
+        self.refuse_past_quota(&acquire)?;
 
         let free_slot = match rix {
             None => Some(0),
@@ -47,6 +48,7 @@ impl Engine {
             Patience::Standing => Time::NEVER,
         };
         self.refuse_past_waiting_limit()?;
+        self.refuse_past_waiting_quota(&acquire)?;
         let cix = self.enqueue(now, acquire, wait_until, out);
         self.tell(cix, What::Queued, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))
@@ -104,6 +106,26 @@ impl Engine {
             return Err(Refusal::TooManyClaims { limit: self.limits.claims_max });
         }
         self.refuse_past_resource_limit(resource)
+    }
+
+    /// The client has as much as it may.
+    pub(crate) fn refuse_past_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
+        let limit = acquire.quota.live_max;
+        let owned = acquire.client.as_ref().and_then(|client| self.state.owners.get(client));
+        if owned.is_some_and(|owned| owned.holding + owned.waiting >= limit) {
+            return Err(Refusal::OverQuota { is_about_waiting: false, limit });
+        }
+        Ok(())
+    }
+
+    /// The client waits as often as it may.
+    pub(crate) fn refuse_past_waiting_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
+        let limit = acquire.quota.waiting_max;
+        let owned = acquire.client.as_ref().and_then(|client| self.state.owners.get(client));
+        if acquire.client.is_some() && owned.map_or(0, |owned| owned.waiting) >= limit {
+            return Err(Refusal::OverQuota { is_about_waiting: true, limit });
+        }
+        Ok(())
     }
 
     pub(crate) fn refuse_past_resource_limit(&self, resource: &ResourceKey) -> Result<(), Refusal> {

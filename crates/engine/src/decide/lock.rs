@@ -43,6 +43,7 @@ impl Engine {
         if is_open {
             assert!(rix.is_none_or(|rix| self.state.resources[rix].waiting == 0), "nobody waits for what is free");
             self.refuse_past_limits(&key)?;
+            self.refuse_past_quota(&acquire)?;
             let from = holder.and_then(|holder| self.supersede(now, holder, out));
             let ttl_us = acquire.ttl_us;
             let cix = self.enqueue(now, acquire, crate::Time::NEVER, out);
@@ -76,7 +77,9 @@ impl Engine {
             return Ok(Reply::Waiting(id));
         }
         self.refuse_past_limits(&acquire.resource)?;
+        self.refuse_past_quota(&acquire)?;
         self.refuse_past_waiting_limit()?;
+        self.refuse_past_waiting_quota(&acquire)?;
         let cix = self.enqueue(now, acquire, wait_until, out);
         self.tell(cix, What::Queued, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cix, Claim, Resource, Rix, Slots, State};
+use super::{Cix, Claim, Owned, Resource, Rix, Slots, State};
 use crate::KindTotals;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Time;
@@ -28,6 +28,32 @@ impl State {
     pub(crate) fn count(&mut self, rix: Rix) -> &mut KindTotals {
         let kind = self.kind(rix);
         &mut self.census[kind as usize]
+    }
+
+    /// One holder more or less, of its kind and of its client's.
+    pub(crate) fn count_holding(&mut self, cix: Cix, more: bool) {
+        step(&mut self.count(self.claims[cix].resource).holding, more);
+        self.count_owned(cix, |owned| step_u32(&mut owned.holding, more));
+    }
+
+    /// One waiter more or less, of its kind and of its client's.
+    pub(crate) fn count_waiting(&mut self, cix: Cix, more: bool) {
+        step(&mut self.count(self.claims[cix].resource).waiting, more);
+        self.count_owned(cix, |owned| step_u32(&mut owned.waiting, more));
+    }
+
+    fn count_owned(&mut self, cix: Cix, step: impl FnOnce(&mut Owned)) {
+        let Some(client) = self.claims[cix].client() else { return };
+        if let Some(owned) = self.owners.get_mut(client) {
+            step(owned);
+            if *owned == Owned::default() {
+                self.owners.remove(client);
+            }
+        } else {
+            let mut owned = Owned::default();
+            step(&mut owned);
+            self.owners.insert(Arc::clone(client), owned);
+        }
     }
 
     /// The claim in slot 0: for a lock, its holder or last holder.
@@ -135,6 +161,14 @@ impl State {
         }
         claim.indexed_at = when;
     }
+}
+
+fn step(counter: &mut usize, more: bool) {
+    *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("what ends was counted") };
+}
+
+fn step_u32(counter: &mut u32, more: bool) {
+    *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("what ends was counted") };
 }
 
 /// What a resource has before anybody configures it.

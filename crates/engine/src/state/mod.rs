@@ -54,9 +54,18 @@ pub(crate) struct State {
     pub(crate) waiting: usize,
     /// The same and more for each kind, in the order of `Kind::ALL`.
     pub(crate) census: [KindTotals; 3],
+    /// What each client has. Whoever has nothing is not in it.
+    pub(crate) owners: BTreeMap<Arc<str>, Owned>,
     /// A walk over the state that is under way.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) snapshots_begun: u32,
+}
+
+/// What one client has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) holding: u32,
+    pub(crate) waiting: u32,
 }
 
 /// A named thing with slots and a queue.

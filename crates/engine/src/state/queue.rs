@@ -17,7 +17,7 @@ impl State {
         resource.queue_tail = cix;
         resource.waiting += 1;
         self.waiting += 1;
-        self.count(rix).waiting += 1;
+        self.count_waiting(cix, true);
     }
 
     pub(crate) fn queue_remove(&mut self, rix: Rix, cix: Cix) {
@@ -35,7 +35,7 @@ impl State {
         }
         self.resources[rix].waiting -= 1;
         self.waiting -= 1;
-        self.count(rix).waiting -= 1;
+        self.count_waiting(cix, false);
     }
 
     /// The waiting claims of a resource, next one first.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, Engine, Fact, IdempotencyKey, Limits, Moment,
-    Outbox, Patience, ResourceKey, StatusFilter, Time, Update, Wall, Wish,
+    Outbox, Patience, Quota, ResourceKey, StatusFilter, Time, Update, Wall, Wish,
 };
 
 use crate::render::{Names, WALL_START, time};
@@ -308,6 +308,7 @@ impl Play {
             client: words.option("client").map(Arc::from),
             key: words.option("key").map(|name| IdempotencyKey { name: Arc::from(name), fingerprint }),
             metadata: words.option("metadata").map(Arc::from),
+            quota: Quota::NONE,
         }
     }
 

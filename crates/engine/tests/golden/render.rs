@@ -125,6 +125,8 @@ impl Names {
                 format!("{}: {}", if *in_grace { "in grace" } else { "locked" }, self.lock_view(lock))
             }
             Refusal::Ended(how) => format!("ended: {how:?}"),
+            Refusal::OverQuota { is_about_waiting: true, limit } => format!("over the quota of {limit} waiting"),
+            Refusal::OverQuota { is_about_waiting: false, limit } => format!("over the quota of {limit} claims"),
             Refusal::TooManyWaiting { limit } => format!("too many waiting, limit {limit}"),
             Refusal::TooManyClaims { limit } => format!("too many claims, limit {limit}"),
             Refusal::TooManyResources { limit } => format!("too many resources, limit {limit}"),

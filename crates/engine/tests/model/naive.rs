@@ -183,6 +183,7 @@ impl Naive {
             return Ok(self.reply_to_claimant(now, at));
         }
         self.refuse_new_claim(&key)?;
+        self.refuse_past_quota(&asked)?;
         if let Some(slot) = self.free_slot(&key) {
             let at = self.enqueue(now, asked, Time::NEVER);
             self.grant(now, at, slot);
@@ -192,6 +193,7 @@ impl Naive {
             return Err(Refusal::NoneFree { waiting: self.waiting_for(&key) });
         }
         self.refuse_new_waiter()?;
+        self.refuse_past_waiting_quota(&asked)?;
         let at = self.enqueue(now, asked.clone(), until(now, asked.patience));
         Ok(Reply::Waiting(self.claims[at].claim))
     }
@@ -221,6 +223,7 @@ impl Naive {
         let is_open = holder.is_none_or(|at| self.claims[at].status == Status::Lapsed);
         if is_open {
             self.refuse_new_claim(&key)?;
+            self.refuse_past_quota(&asked)?;
             let at = self.enqueue(now, asked, Time::NEVER);
             let id = self.claims[at].claim;
             let from = self.settle(now, &key);
@@ -239,7 +242,9 @@ impl Naive {
             return Ok(Reply::Waiting(row.claim));
         }
         self.refuse_new_claim(&key)?;
+        self.refuse_past_quota(&asked)?;
         self.refuse_new_waiter()?;
+        self.refuse_past_waiting_quota(&asked)?;
         let at = self.enqueue(now, asked, wait_until);
         Ok(Reply::Waiting(self.claims[at].claim))
     }

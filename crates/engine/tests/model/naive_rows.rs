@@ -1,6 +1,8 @@
 //! The naive model's rows: what they say, and finding them by looking at each.
 
-use leasehold_engine::{ClaimFact, ClaimId, Ending, Kind, Refusal, ResourceFact, ResourceKey, Status, Time, Token};
+use leasehold_engine::{
+    Acquire, ClaimFact, ClaimId, Ending, Kind, Refusal, ResourceFact, ResourceKey, Status, Time, Token,
+};
 
 use crate::naive::Naive;
 
@@ -86,6 +88,25 @@ impl Naive {
         let limit = self.limits.waiting_max;
         let waiting = self.claims.iter().filter(|row| row.status == Status::Waiting).count();
         if waiting >= limit { Err(Refusal::TooManyWaiting { limit }) } else { Ok(()) }
+    }
+
+    pub(crate) fn refuse_past_quota(&self, asked: &Acquire) -> Result<(), Refusal> {
+        let limit = asked.quota.live_max;
+        let has = self.owned(asked, |row| !is_remembered(row));
+        if has >= limit { Err(Refusal::OverQuota { is_about_waiting: false, limit }) } else { Ok(()) }
+    }
+
+    pub(crate) fn refuse_past_waiting_quota(&self, asked: &Acquire) -> Result<(), Refusal> {
+        let limit = asked.quota.waiting_max;
+        let has = self.owned(asked, |row| row.status == Status::Waiting);
+        let is_over = asked.client.is_some() && has >= limit;
+        if is_over { Err(Refusal::OverQuota { is_about_waiting: true, limit }) } else { Ok(()) }
+    }
+
+    /// What the client that asks has of this.
+    fn owned(&self, asked: &Acquire, what: fn(&ClaimFact) -> bool) -> u32 {
+        let is_own = |row: &&ClaimFact| row.client.is_some() && row.client == asked.client;
+        u32::try_from(self.claims.iter().filter(is_own).filter(|row| what(row)).count()).expect("few claims")
     }
 
     pub(crate) fn resource_row(&mut self, key: &ResourceKey) -> &mut ResourceFact {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Limits, Patience,
-    ResourceKey, StatusFilter, Time, Update, Wall, Wish,
+    Quota, ResourceKey, StatusFilter, Time, Update, Wall, Wish,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -229,7 +229,7 @@ impl Op {
         let mut acquire = |resource: ResourceKey, ttl_us: u64, patience: Patience| {
             *drawn += 1;
             let id = ClaimId(*drawn);
-            Acquire { resource, id, ttl_us, patience, client: None, key: None, metadata: None }
+            Acquire { resource, id, ttl_us, patience, client: None, key: None, metadata: None, quota: Quota::NONE }
         };
         Some(match self.clone() {
             Op::Time => return None,
@@ -237,18 +237,18 @@ impl Op {
             Op::Unconfigure { resource: nth } => Command::Unconfigure { resource: resource(nth) },
             Op::Borrow { pool, ttl_us, wait_us, key } => {
                 let asked = acquire(resource(pool), ttl_us, Patience::For { wait_us });
-                let client = owner(ttl_us);
-                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), client, ..asked }))
+                let (client, quota) = (owner(ttl_us), quota(ttl_us));
+                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), client, quota, ..asked }))
             }
             Op::Claim { resource: nth, ttl_us, key, with_metadata } => {
                 let metadata = with_metadata.then(|| Arc::from("{\"why\":1}"));
                 let asked = acquire(resource(POOLS + nth), ttl_us, Patience::Standing);
-                let client = owner(ttl_us);
-                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, client, ..asked }))
+                let (client, quota) = (owner(ttl_us), quota(ttl_us));
+                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, client, quota, ..asked }))
             }
             Op::Lock { job, client, ttl_us, wait_us } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
-                Command::Acquire(Box::new(Acquire { client: Some(client_name(client)), ..asked }))
+                Command::Acquire(Box::new(Acquire { client: Some(client_name(client)), quota: quota(ttl_us), ..asked }))
             }
             Op::Renew { whose, ttl_us, elsewhere } => {
                 let claim = whose.pick(model, *drawn, Some(Kind::Pool));
@@ -316,6 +316,15 @@ fn owner(ttl_us: u64) -> Option<Arc<str>> {
         1 | 2 => None,
         3 | 4 => Some(client_name(0)),
         _ => Some(idempotency_key((0, 0)).name),
+    }
+}
+
+/// How much an owner may have: mostly anything, sometimes little.
+fn quota(ttl_us: u64) -> Quota {
+    match ttl_us {
+        4 => Quota { live_max: 2, waiting_max: 1 },
+        9 => Quota { live_max: 4, waiting_max: 0 },
+        _ => Quota::NONE,
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 56] = [
+const WANTED: [&str; 58] = [
     "answer: acquired from another",
     "answer: acquired from nobody",
     "answer: claim",
@@ -59,6 +59,8 @@ const WANTED: [&str; 56] = [
     "refused: not held",
     "refused: not the holder",
     "refused: still waiting",
+    "refused: over the quota of claims",
+    "refused: over the quota of waiting",
     "refused: too many claims",
     "refused: too many resources",
     "refused: too many waiting",
@@ -196,6 +198,8 @@ impl Seen {
                 Refusal::KeyReused => "refused: key reused",
                 Refusal::KeySpent => "refused: key spent",
                 Refusal::TooManyWaiting { .. } => "refused: too many waiting",
+                Refusal::OverQuota { is_about_waiting: true, .. } => "refused: over the quota of waiting",
+                Refusal::OverQuota { is_about_waiting: false, .. } => "refused: over the quota of claims",
                 Refusal::TooManyClaims { .. } => "refused: too many claims",
                 Refusal::TooManyResources { .. } => "refused: too many resources",
             },

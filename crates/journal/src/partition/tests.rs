@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{Acquire, ClaimStatus, Limits, Patience, ResourceKey, Update, What, Wish};
+use leasehold_engine::{Acquire, ClaimStatus, Limits, Patience, Quota, ResourceKey, Update, What, Wish};
 
 use super::*;
 use crate::record::decode_batch;
@@ -50,7 +50,16 @@ impl World {
     fn acquire(&mut self, resource: ResourceKey, ttl_us: u64, patience: Patience) -> Command {
         self.next_id += 1;
         let id = ClaimId(self.next_id);
-        Command::Acquire(Box::new(Acquire { resource, id, ttl_us, patience, client: None, key: None, metadata: None }))
+        Command::Acquire(Box::new(Acquire {
+            resource,
+            id,
+            ttl_us,
+            patience,
+            client: None,
+            key: None,
+            metadata: None,
+            quota: Quota::NONE,
+        }))
     }
 
     fn borrow(&mut self, caller: u32, wait_us: u64) -> (ClaimId, Option<Ticket>) {

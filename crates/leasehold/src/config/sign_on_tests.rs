@@ -263,3 +263,14 @@ fn mistakes_are_told_with_key_problem_and_line() {
         assert_eq!(load_text(&text).map(|loaded| loaded.config), Err(expected.to_owned()), "{text}");
     }
 }
+
+#[test]
+fn every_recipe_of_the_guide_is_a_configuration() {
+    let guide = include_str!("../../../../docs/sign-on.md");
+    let recipes: Vec<&str> = guide.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    for recipe in &recipes {
+        let loaded = load_text(recipe).unwrap_or_else(|error| panic!("{error} in\n{recipe}"));
+        assert!(loaded.config.sign_on.is_some() && loaded.warnings.is_empty(), "{recipe}");
+    }
+    assert!(recipes.len() >= 10, "{} recipes", recipes.len());
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_auth::policy::Reach;
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{Acquire, ClaimId, Command, Kind};
+use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota};
 
 use super::need::{Need, need};
 use super::{Audit, Caller, words};
@@ -124,6 +124,7 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
     match command {
         Command::Acquire(acquire) => match acquire.resource.kind() {
             Kind::Lock => {
+                acquire.quota = quota(caller);
                 let client = acquire.client.as_ref().expect("a lock is asked for by a client");
                 check_client(client, caller)
             }
@@ -146,9 +147,16 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
 fn own(acquire: &mut Acquire, caller: &Caller) {
     let Some(name) = caller.identity.name() else { return };
     acquire.client = Some(Arc::clone(name));
+    acquire.quota = quota(caller);
     if let Some(key) = &mut acquire.key {
         key.name = format!("{name}{KEY_SEPARATOR}{}", key.name).into();
     }
+}
+
+/// What the settings let anybody have.
+fn quota(caller: &Caller) -> Quota {
+    let limits = &caller.sign_on.settings().limits;
+    Quota { live_max: limits.live_claims.unwrap_or(u32::MAX), waiting_max: limits.waiters.unwrap_or(u32::MAX) }
 }
 
 /// With `bind_lock_client`, a lock's client is the caller: its name, or its name, a slash, and whatever tells its

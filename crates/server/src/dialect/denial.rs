@@ -28,6 +28,10 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
 /// Refusals that come from a limit of the service, not from what the caller asked.
 pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
     let reason = match refusal {
+        Refusal::OverQuota { is_about_waiting, limit } => {
+            let what = if *is_about_waiting { "claims that wait" } else { "claims" };
+            return Some(Problem::too_many(format!("the caller has {limit} {what}, as many as it may"), RETRY_SOON_S));
+        }
         Refusal::TooManyWaiting { limit } => format!("the limit of {limit} callers waiting in queues is reached"),
         Refusal::TooManyClaims { limit } => format!("the limit of {limit} live claims is reached"),
         Refusal::TooManyResources { limit } => format!("the limit of {limit} resources is reached"),

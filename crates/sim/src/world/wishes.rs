@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Patience, ResourceKey, Update, Wish,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Patience, Quota, ResourceKey, Update,
+    Wish,
 };
 
 use super::World;
@@ -117,8 +118,16 @@ impl World {
         };
         let listen_us = if resource.kind() == Kind::Claim { listen_us } else { 0 };
         let ttl_us = if resource.kind() == Kind::Claim && rng.chance(20) { 0 } else { ttl_us };
-        let acquire =
-            Acquire { resource, id: ClaimId(rng.next_u128()), ttl_us, patience, client: None, key, metadata: None };
+        let acquire = Acquire {
+            resource,
+            id: ClaimId(rng.next_u128()),
+            ttl_us,
+            patience,
+            client: None,
+            key,
+            metadata: None,
+            quota: Quota::NONE,
+        };
         (Command::Acquire(Box::new(acquire)), listen_us)
     }
 
@@ -139,6 +148,7 @@ impl World {
             client: Some(name),
             key: None,
             metadata: None,
+            quota: Quota::NONE,
         };
         Command::Acquire(Box::new(acquire))
     }

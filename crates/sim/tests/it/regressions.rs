@@ -1,7 +1,7 @@
 //! What the simulation found, told again without it, one test a bug.
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, Limits, Patience, Reply, ResourceKey, Time, Update, Wall, Wish,
+    Acquire, ClaimId, Command, Engine, Limits, Patience, Quota, Reply, ResourceKey, Time, Update, Wall, Wish,
 };
 use leasehold_journal::{Clocks, Epoch, Partition, PartitionLimits, Position, Request, Told};
 
@@ -54,6 +54,7 @@ fn borrow(id: u128, ttl_us: u64, wait_us: u64) -> Command {
         client: None,
         key: None,
         metadata: None,
+        quota: Quota::NONE,
     }))
 }
 
@@ -76,6 +77,7 @@ fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
         client: None,
         key: None,
         metadata: None,
+        quota: Quota::NONE,
     };
     bench.ask("claimant", Command::Acquire(Box::new(acquire)), 0);
     let update = Update { status: Some(Wish::Active), ..Update::default() };

@@ -229,3 +229,31 @@ fn requests_past_the_limit_are_told_when_to_come_back() {
     let text = String::from_utf8(metrics.body).unwrap();
     assert!(text.contains(r#"leasehold_sign_ins_total{source="token",outcome="accepted"}"#), "{text}");
 }
+
+#[test]
+fn nobody_has_more_than_their_share() {
+    let world = world("pools_require_sign_on = true");
+    let World { it, alice, bob, root, .. } = &world;
+    let mut config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
+    config.push_str("\n[limits]\nlive_claims = 3\nwaiters = 1\n");
+    it.rewrite(&config);
+    it.server.signal(rustix::process::Signal::HUP);
+    it.server.wait_for_line("were reloaded");
+    world.claim(bob, "build/a").expect(201);
+    world.claim(alice, "build/a").expect(202);
+    let waits = world.claim(alice, "build/a").expect(429);
+    assert_eq!(error(&waits), "the caller has 1 claims that wait, as many as it may");
+    assert_eq!(waits.header("retry-after"), Some("1"));
+    world.claim(alice, "build/b").expect(201);
+    let last = world.claim(alice, "build/c").expect(201);
+    assert_eq!(error(&world.claim(alice, "build/d").expect(429)), "the caller has 3 claims, as many as it may");
+    world.claim(bob, "build/d").expect(201);
+    it.ask(Some(alice), "PATCH", &format!("/v1/claims/{}/", last.text("id")), r#"{"status": "released"}"#).expect(204);
+    world.claim(alice, "build/e").expect(201);
+    // Over all kinds.
+    let pool = format!("/l/{}", random_uuid());
+    it.ask(Some(root), "PUT", &pool, r#"{"count": 9}"#).expect(200);
+    let borrow = || it.ask(Some(root), "POST", &format!("{pool}/borrow"), r#"{"ttl": 60}"#).status;
+    world.claim(root, "x").expect(201);
+    assert_eq!([borrow(), borrow(), borrow()], [200, 200, 429]);
+}

@@ -36,6 +36,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         ),
         Refusal::KeySpent => Problem::new(StatusCode::GONE, "the claim of this Idempotency-Key has ended"),
         Refusal::TooManyWaiting { .. }
+        | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::NoneFree { .. }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::HOST;
 use http::{HeaderMap, Method, Uri};
 use leasehold_engine::limits::DURATION_MAX_US;
-use leasehold_engine::{Acquire, ClaimId, Command, Patience, ResourceKey, Update, Wish};
+use leasehold_engine::{Acquire, ClaimId, Command, Patience, Quota, ResourceKey, Update, Wish};
 use leasehold_journal::Request;
 
 use super::list::{ClaimList, ResourcePage};
@@ -128,6 +128,7 @@ fn create(call: &Call<'_>) -> Result<Acquire, Problem> {
         client: None,
         key: idempotency_key(&call.parts.headers, &asked)?,
         metadata: metadata.map(Arc::from),
+        quota: Quota::NONE,
         resource: ResourceKey::Claim(Arc::from(&*resource)),
     })
 }

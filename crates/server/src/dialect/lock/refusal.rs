@@ -21,6 +21,7 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
             Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, object.end())))
         }
         Refusal::TooManyWaiting { .. }
+        | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::NoneFree { .. }

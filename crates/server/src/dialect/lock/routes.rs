@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
-use leasehold_engine::{Acquire, Command, Patience, ResourceKey};
+use leasehold_engine::{Acquire, Command, Patience, Quota, ResourceKey};
 use leasehold_journal::Request;
 
 use crate::dialect::{Call, NAME_MAX, fresh_claim_id};
@@ -59,6 +59,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             patience: Patience::For { wait_us: wait_us(&query, call)? },
             key: None,
             metadata: None,
+            quota: Quota::NONE,
         })),
     };
     Ok(Asked { subject: Subject { job }, request: command.into() })

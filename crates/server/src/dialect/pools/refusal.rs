@@ -21,6 +21,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         }
         Refusal::KeySpent => (StatusCode::GONE, "the lease of this Idempotency-Key has ended"),
         Refusal::TooManyWaiting { .. }
+        | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::Locked { .. }

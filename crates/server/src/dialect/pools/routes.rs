@@ -1,7 +1,7 @@
 //! The endpoints of pools, and their requests as commands.
 
 use http::Method;
-use leasehold_engine::{Acquire, ClaimId, Command, Patience, ResourceKey};
+use leasehold_engine::{Acquire, ClaimId, Command, Patience, Quota, ResourceKey};
 use leasehold_journal::Request;
 
 use crate::dialect::{Call, fresh_claim_id, idempotency_key, parse_uuid};
@@ -88,6 +88,7 @@ fn borrow(call: &Call<'_>, resource: ResourceKey) -> Result<Acquire, Problem> {
         client: None,
         key,
         metadata: None,
+        quota: Quota::NONE,
     })
 }
 
