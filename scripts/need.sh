@@ -10,6 +10,7 @@ command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # A reverse proxy, without the service that Debian's `apache2` would start.
 [ -x /usr/sbin/apache2 ] || missing+=(apache2-bin)
+python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)
 
 # Prometheus' checker. Taken out of its package, as installing that would start a server.
 wants_promtool=no

@@ -14,10 +14,13 @@ cargo test --workspace --locked --no-fail-fast -- --show-output 2>&1 | tee "$log
 # By itself: in a workspace-wide build the planted bugs would be in the real binary too.
 cargo test -p leasehold-sim --locked --features planted --test planted -- --show-output 2>&1 | tee -a "$log"
 
+# Calls made up from the OpenAPI document.
+scripts/schemathesis.sh 2>&1 | tee -a "$log"
+
 # The figures that tests print about how hard they looked.
 echo
 echo "what was looked at:"
-grep -ahE '^(model|golden|simulation|planted|history|scope|small scopes|crash states|faults|full disk|transcripts|kills|torn tails|sockets|bad input|crash|hostile|secrets|seams|fuzz|soak):' "$log" || true
+grep -ahE '^(model|golden|simulation|planted|history|scope|small scopes|crash states|faults|full disk|transcripts|kills|torn tails|sockets|bad input|crash|hostile|secrets|seams|fuzz|soak|schemathesis):' "$log" || true
 passed=$(awk '/^test result:/{sum += $4} END{print sum + 0}' "$log")
 failed=$(awk '/^test result:/{sum += $6} END{print sum + 0}' "$log")
 echo "took $(($(date +%s) - started)) s"

@@ -103,14 +103,14 @@ fn listening(operation: Operation, settings: &Settings) -> Operation {
     );
     operation.query("wait", &says, Schema::seconds()).header(
         "Prefer",
-        "`wait=N`, in seconds.",
-        Schema::string().pattern("^wait=[0-9]{1,3}$").example("wait=10"),
+        "`wait=N`, in seconds. Other preferences are ignored.",
+        Schema::string().example("wait=10"),
     )
 }
 
 fn filters(operation: Operation) -> Operation {
     let seconds = Schema::seconds;
-    let time = || Schema::either([Schema::time(), Schema::string().pattern("^[0-9]{1,12}$")]);
+    let time = || Schema::either([Schema::time(), Schema::seconds()]);
     let operation = operation
         .query("resource", "Only claims for this one.", name())
         .query("status", "Only claims in this status.", Schema::one_of(&STATUSES))
