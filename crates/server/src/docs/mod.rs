@@ -12,14 +12,20 @@ use crate::page::{File, Wanted};
 /// The page itself; `/docs` is its address.
 const PAGE: &str = "index.html";
 
-/// One line a file of `assets/`.
+/// One line a file of `assets/`, and one for each that is the dashboard's.
 macro_rules! files {
-    ($($name:literal),+ $(,)?) => {
-        &[$(File { name: $name, bytes: include_bytes!(concat!("assets/", $name)) }),+]
+    ($($name:literal),+; $($shared:literal),+) => {
+        &[
+            $(File { name: $name, bytes: include_bytes!(concat!("assets/", $name)) }),+,
+            $(File { name: $shared, bytes: include_bytes!(concat!("../dashboard/assets/", $shared)) }),+,
+        ]
     };
 }
 
-static FILES: &[File] = files!["index.html"];
+static FILES: &[File] = files![
+    "api.js", "docs.css", "docs.js", "index.html", "operation.js", "schema.js", "text.js", "try.js";
+    "dom.js", "favicon.svg", "icons.js", "theme.css", "theme.js"
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
