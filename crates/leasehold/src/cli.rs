@@ -153,6 +153,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<String>,
 
+    /// One line in the log for every request
+    #[arg(long)]
+    pub(crate) access_log: bool,
+
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use crate::access::Route;
 use crate::auth::{self, Audit, Guard};
 use crate::dashboard;
 use crate::dialect::{Call, claims, ensure_position, lock, pools};
@@ -17,7 +18,7 @@ use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
 use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, request, response};
-use crate::metrics::{self, Dialect};
+use crate::metrics;
 use crate::observe::Observer;
 use crate::openapi;
 use crate::page::Wanted;
@@ -84,17 +85,17 @@ impl App {
     }
 
     /// From bytes to a call that makes sense and is allowed.
-    async fn understand(self: Arc<Self>, came: Came, body: Incoming) -> (Dialect, Result<Understood, Problem>) {
-        let mut dialect = Dialect::Other;
-        let understood = self.parse(&came, body, &mut dialect).await;
-        (dialect, understood)
+    async fn understand(self: Arc<Self>, came: Came, body: Incoming) -> (Route, Result<Understood, Problem>) {
+        let mut route = Route::unknown(&came.parts.method);
+        let understood = self.parse(&came, body, &mut route).await;
+        (route, understood)
     }
 
-    async fn parse(&self, came: &Came, body: Incoming, dialect: &mut Dialect) -> Result<Understood, Problem> {
+    async fn parse(&self, came: &Came, body: Incoming, route: &mut Route) -> Result<Understood, Problem> {
         let Came { parts, peer, id } = came;
         request::check_head(parts)?;
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
-        *dialect = endpoint.handler.dialect();
+        (route.dialect, route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
         // Before the body is read: who it is says the head.
         let counted = &self.observer.metrics.sign_ins;
         let caller = self.guard.admit(endpoint.handler, parts, peer, || self.driver.now(), counted).await?;
@@ -172,7 +173,7 @@ impl Handler for App {
         let came = Came { parts, peer, id: id.clone() };
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
         async move {
-            let (dialect, understood) = understood.await;
+            let (route, understood) = understood.await;
             let mut audited = None;
             let outcome = match understood {
                 Ok(Understood { asked, audit }) => {
@@ -186,8 +187,9 @@ impl Handler for App {
             if let Some(audit) = audited {
                 audit.answered(response.status().as_u16());
             }
-            self.observer.metrics.request(dialect, response.status().as_u16(), came_at.elapsed());
-            tracing::trace!(request = id.as_str(), status = response.status().as_u16(), "answered");
+            let (status, took) = (response.status(), came_at.elapsed());
+            self.observer.metrics.request(route.dialect, status.as_u16(), took);
+            route.log(&id, status, took, self.settings.access_log);
             response
         }
     }

@@ -4,6 +4,7 @@
 //! bytes ─ http ─ dialect ─ Command ─▶ driver (engine, journal, gate) ─▶ Reply ─ dialect ─ http ─ bytes
 //! ```
 
+mod access;
 mod app;
 mod auth;
 mod dashboard;

@@ -29,6 +29,8 @@ pub struct Settings {
     pub store_timeout_us: u64,
     /// Callers waiting in queues, in all. The next one gets a 503.
     pub max_waiters: usize,
+    /// Whether every request gets a line in the log, or only what may be needed to find out what went wrong.
+    pub access_log: bool,
     /// The limits of the HTTP side.
     pub http: HttpLimits,
 }
@@ -46,6 +48,7 @@ impl Default for Settings {
             public_url: None,
             store_timeout_us: 10 * S_US,
             max_waiters: 100_000,
+            access_log: false,
             http: HttpLimits::default(),
         }
     }

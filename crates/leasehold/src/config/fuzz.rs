@@ -55,6 +55,7 @@ fn no_file_is_too_strange() {
         "max_count",
         "public_url",
         "log_level",
+        "access_log",
         "5s",
         "https://",
         "[auth]",

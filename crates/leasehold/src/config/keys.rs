@@ -41,7 +41,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 16] = [
+pub(crate) static KEYS: [Key; 17] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     key("data", "./leasehold-data", Rule::Path),
     key("memory", "false", Rule::Bool),
@@ -58,6 +58,7 @@ pub(crate) static KEYS: [Key; 16] = [
     Key { name: "public_url", rule: Rule::Url, default: None },
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),
+    key("access_log", "false", Rule::Bool),
 ];
 
 impl Key {

@@ -145,6 +145,7 @@ impl Chosen {
             public_url: self.optional("public_url", keys::read_url)?,
             store_timeout_us: self.duration("store_timeout")?,
             max_waiters: usize::try_from(self.integer("max_waiters")?).expect("its range fits"),
+            access_log: self.required("access_log", keys::read_bool)?,
             http: HttpLimits {
                 connections_max: u32::try_from(self.integer("max_connections")?).expect("its range fits"),
                 ..HttpLimits::default()

@@ -73,6 +73,7 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
         "public_url" => text(&args.public_url),
         "log_format" => text(&args.log_format),
         "log_level" => text(&args.log_level),
+        "access_log" => args.access_log.then(|| OsString::from("true")),
         other => unreachable!("key {other} has no flag"),
     };
     KEYS.iter()

@@ -68,10 +68,11 @@ fn every_key_can_be_set_in_every_way() {
         ("public_url", "https://locks.example.org/", r#""https://locks.example.org/""#),
         ("log_format", "json", r#""json""#),
         ("log_level", "debug", r#""debug""#),
+        ("access_log", "true", "true"),
     ] {
         let key = Key::find(key).unwrap();
         let flag = key.flag();
-        let flags = if key.name == "memory" { vec![&*flag] } else { vec![&*flag, written] };
+        let flags = if matches!(key.rule, Rule::Bool) { vec![&*flag] } else { vec![&*flag, written] };
         let by_flag = load_from(&flags, &[], "").unwrap();
         assert_eq!(line_of(&by_flag, key.name), format!("{} = {printed} # flag {flag}", key.name));
 

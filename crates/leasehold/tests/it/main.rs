@@ -13,6 +13,7 @@ mod cut;
 mod faults;
 mod hostile;
 mod kills;
+mod logs;
 mod secrets;
 mod sign_on;
 mod slow;

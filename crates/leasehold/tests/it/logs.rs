@@ -1,0 +1,55 @@
+//! The log as an operator reads it: a line for each refused request where one looks for it, one for every request where one asks
+//! for it, and routes as patterns. That no line has a secret in it is shown by `secrets`.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Launch, random_uuid};
+
+/// What a server with these flags writes about a request that works and two that do not, as JSON, the request's lines only.
+fn lines(flags: &[&str]) -> Vec<Value> {
+    let mut launch = Launch::with(&["--listen", "127.0.0.1:0", "--memory", "--log-format", "json"]);
+    for flag in flags {
+        launch = launch.arg(flag);
+    }
+    let server = launch.start();
+    let mut client = server.client();
+    let pool = random_uuid();
+    client.call("PUT", &format!("/l/{pool}"), "{\"count\":1}").unwrap().expect(200);
+    let headers = [("x-request-id", "job-17")];
+    client.call_with("POST", &format!("/l/{pool}/borrow"), &headers, b"{}").unwrap().expect(400);
+    client.call("GET", &format!("/nowhere/{pool}"), "").unwrap().expect(404);
+    let (_, log) = server.stop(Signal::TERM);
+    assert!(!log.contains(&pool), "{log}");
+    let parsed = log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")));
+    parsed.filter(|line: &Value| line.get("route").is_some()).collect()
+}
+
+/// The members that tell one request's line from another's.
+fn told(line: &Value) -> (&str, &str, &str, u64) {
+    let text = |name: &str| line[name].as_str().unwrap();
+    (text("level"), text("method"), text("route"), line["status"].as_u64().unwrap())
+}
+
+#[test]
+fn at_debug_there_is_a_line_for_what_was_refused() {
+    let lines = lines(&["--log-level", "debug"]);
+    let expected = [("DEBUG", "POST", "/l/{id}/borrow", 400), ("DEBUG", "GET", "(none)", 404)];
+    assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(lines[0]["request"], "job-17");
+    assert!(lines[0]["took_ms"].as_f64().unwrap() >= 0.0);
+}
+
+#[test]
+fn an_access_log_has_a_line_for_everything() {
+    let lines = lines(&["--access-log"]);
+    let expected =
+        [("INFO", "PUT", "/l/{id}", 200), ("INFO", "POST", "/l/{id}/borrow", 400), ("INFO", "GET", "(none)", 404)];
+    assert_eq!(lines.iter().map(told).collect::<Vec<_>>(), expected);
+    assert!(lines.iter().all(|line| line["target"] == "leasehold::access"), "it can be told apart by its target");
+}
+
+#[test]
+fn at_info_requests_leave_no_line() {
+    assert_eq!(lines(&[]), Vec::<Value>::new());
+}

@@ -1,0 +1,42 @@
+//! What the log says of a request. Its path is there as a pattern only: the real one may hold a pool id, which is a credential.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+
+use crate::http::RequestId;
+use crate::metrics::Dialect;
+
+/// Where a request went, as far as may be told.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) dialect: Dialect,
+    method: Method,
+    /// `None` while nothing is known to serve it.
+    pub(crate) pattern: Option<&'static str>,
+}
+
+impl Route {
+    pub(crate) fn unknown(method: &Method) -> Self {
+        Route { dialect: Dialect::Other, method: method.clone(), pattern: None }
+    }
+
+    /// One line for an answer: always where the operator wants an access log, else for what went wrong, to be seen when
+    /// somebody looks for it.
+    pub(crate) fn log(&self, id: &RequestId, status: StatusCode, took: Duration, is_access_logged: bool) {
+        // A method can be made up by the caller, and be as long as a head may be.
+        let method = self.method.as_str();
+        let method = method.get(..method.len().min(16)).unwrap_or("?");
+        let (request, status) = (id.as_str(), status.as_u16());
+        let route = self.pattern.unwrap_or("(none)");
+        // To the microsecond: more digits than that are noise.
+        let took_ms = f64::from(u32::try_from(took.as_micros()).unwrap_or(u32::MAX)) / 1e3;
+        if is_access_logged {
+            tracing::info!(target: "leasehold::access", request, method, route, status, took_ms, "answered");
+        } else if status >= 400 {
+            tracing::debug!(request, method, route, status, took_ms, "refused");
+        } else {
+            tracing::trace!(request, method, route, status, took_ms, "answered");
+        }
+    }
+}
