@@ -89,3 +89,19 @@ pub enum Ending {
     /// A lock whose last holder did not come back was taken by another client.
     Superseded,
 }
+
+impl Ending {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Ending::Released => "released",
+            Ending::Expired => "expired",
+            Ending::Revoked => "revoked",
+            Ending::Aborted => "aborted",
+            Ending::Withdrawn => "withdrawn",
+            Ending::TimedOut => "timed_out",
+            Ending::Deleted => "deleted",
+            Ending::HandedBack => "handed_back",
+            Ending::Superseded => "superseded",
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey};
-use crate::ids::{ClaimId, ResourceKey};
+use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Wall;
 
 #[derive(Clone, Debug)]
@@ -51,6 +51,11 @@ pub enum Command {
     HandBack {
         claim: ClaimId,
     },
+    /// End a grant, whoever holds it.
+    Revoke {
+        resource: ResourceKey,
+        token: Token,
+    },
     ViewResource {
         resource: ResourceKey,
     },
@@ -66,6 +71,21 @@ pub enum Command {
     ListResources {
         after: Option<Arc<str>>,
         limit: usize,
+    },
+    /// Whether a token is the one to heed.
+    ViewFence {
+        resource: ResourceKey,
+        token: Token,
+    },
+    /// A line about each resource of every kind, from the first after `after`. The engine looks at about `scan_max`
+    /// resources and holders and says where to go on.
+    Survey {
+        after: Option<ResourceKey>,
+        scan_max: usize,
+    },
+    /// One resource with its holders and its queue, whatever its kind.
+    Inspect {
+        resource: ResourceKey,
     },
 }
 

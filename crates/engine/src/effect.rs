@@ -1,4 +1,5 @@
 //! What is to be told once it is durable: to the caller parked on a claim, to the log, to metrics, to whoever watches.
+//! What is told of a change is put together in `tell`.
 
 use std::sync::Arc;
 
@@ -11,7 +12,17 @@ pub struct Effect {
     /// The claim it happened to; `None` when it happened to the resource.
     pub claim: Option<ClaimId>,
     pub client: Option<Arc<str>>,
+    /// What the claim was granted, if it ever was.
+    pub grant: Option<Grant>,
     pub what: What,
+    /// Which change of its step it tells of, counted from 1.
+    pub nth: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub slot: u32,
+    pub token: Token,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,24 +34,20 @@ pub enum What {
     /// A claim stands in the queue.
     Queued,
     Granted {
-        slot: u32,
-        token: Token,
         waited_us: u64,
+        ttl_us: u64,
         /// The client that let the lock lapse.
         from: Option<Arc<str>>,
     },
     Renewed {
-        token: Token,
         held_us: u64,
+        ttl_us: u64,
     },
     /// A lock expired and is in grace.
     GraceBegan {
-        token: Token,
         held_us: u64,
     },
-    GraceOver {
-        token: Token,
-    },
+    GraceOver,
     Ended {
         how: Ending,
         /// How long it was held, if it ever was.

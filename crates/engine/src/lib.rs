@@ -78,12 +78,14 @@ pub mod planted;
 mod reply;
 mod snapshot;
 mod state;
+mod survey;
+mod tell;
 mod time;
 mod view;
 
 pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease};
 pub use command::{Acquire, ClaimFilter, ClaimQuery, Command, Patience, Quota, StatusFilter, Update, Wish};
-pub use effect::{Effect, What};
+pub use effect::{Effect, Grant, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
@@ -91,6 +93,8 @@ pub use reply::{
     Answer, ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockNews, LockView, QUEUE_SHOWN,
     Refusal, Reply, ResourceView,
 };
+pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};
+pub use tell::Retelling;
 pub use time::{Moment, Time, Wall};
 
 use std::sync::Arc;

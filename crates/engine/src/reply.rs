@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::change::Ending;
 use crate::ids::{ClaimId, ResourceKey, Token};
+use crate::survey::{FenceView, Inspection, SurveyPage};
 use crate::time::{Moment, Time, Wall};
 
 pub type Answer = Result<Reply, Refusal>;
@@ -25,6 +26,11 @@ pub enum Reply {
     ClaimEnded(Ending),
     Claims(ClaimPage),
     Resources(Vec<ResourceView>),
+    /// Whether the grant was still there to be ended.
+    Revoked(bool),
+    Fence(FenceView),
+    Survey(SurveyPage),
+    Inspection(Box<Inspection>),
     /// Not an answer yet: the claim stands in the queue and its caller is to be parked on it.
     Waiting(ClaimId),
     /// Nothing to say: the answer to commands that nobody listens to.

@@ -20,7 +20,9 @@ mod seen;
 use std::cell::RefCell;
 use std::panic;
 
-use leasehold_engine::{Answer, Change, Command, Engine, Fact, Kind, Limits, Moment, Outbox, Status, Time, Wall};
+use leasehold_engine::{
+    Answer, Change, Command, Effect, Engine, Fact, Kind, Limits, Moment, Outbox, Retelling, Status, Time, Wall,
+};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 use naive::Naive;
@@ -94,6 +96,8 @@ struct World {
     asked: Vec<(Moment, Option<Command>, Option<Answer>)>,
     /// What would be in the journal.
     journal: Vec<(Moment, Change)>,
+    /// What was told as it happened, and how many changes there were then.
+    told: Vec<(usize, Effect)>,
     snapshot: Snapshot,
     /// The engine's facts after the last step.
     facts: Vec<Fact>,
@@ -119,6 +123,7 @@ impl World {
             out: Outbox::default(),
             asked: Vec::new(),
             journal: Vec::new(),
+            told: Vec::new(),
             snapshot: Snapshot::default(),
             facts: Vec::new(),
         }
@@ -186,6 +191,8 @@ impl World {
             seen.answer(answer);
         }
         self.facts = facts;
+        let base = self.journal.len();
+        self.told.extend(self.out.effects.iter().map(|effect| (base + effect.nth as usize, effect.clone())));
         self.journal.extend(self.out.changes.iter().map(|change| (now, change.clone())));
         self.asked.push((now, command, ours));
     }
@@ -256,9 +263,17 @@ impl World {
     /// S15: the journal replayed is the state.
     fn check_replay(&self, limits: &Limits) {
         let mut fresh = Engine::new(limits.clone());
-        self.journal.iter().for_each(|(now, change)| fresh.apply(*now, change));
+        let (mut retelling, mut retold) = (Retelling::default(), Vec::new());
+        for (nth, (now, change)) in (1..).zip(&self.journal) {
+            retelling.hear(&fresh, *now, change, nth, |nth, effect| retold.push((nth, effect)));
+            fresh.apply(*now, change);
+        }
+        retelling.finish(&fresh, |nth, effect| retold.push((nth, effect)));
         fresh.check();
         assert_eq!(fresh.facts(), self.facts, "S15: replay");
+        // Which change of its step it was is only known while the step is taken.
+        retold.iter_mut().zip(&self.told).for_each(|((_, again), (_, then))| again.nth = then.nth);
+        assert_eq!(retold, self.told, "what is told of the journal is what was told then, each of its change");
     }
 
     /// S15: a snapshot is the state where it began, and with what came after it the state, in whatever order its facts

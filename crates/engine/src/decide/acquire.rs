@@ -2,7 +2,6 @@
 
 use crate::change::{Change, Ending};
 use crate::command::{Acquire, Patience};
-use crate::effect::What;
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey};
 use crate::reply::{Answer, Refusal, Reply};
@@ -50,7 +49,7 @@ impl Engine {
         self.refuse_past_waiting_limit()?;
         self.refuse_past_waiting_quota(&acquire)?;
         let cix = self.enqueue(now, acquire, wait_until, out);
-        self.tell(cix, What::Queued, out);
+        self.tell_queued(cix, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))
     }
 

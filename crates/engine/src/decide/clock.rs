@@ -2,7 +2,6 @@
 //! deadline; nothing sweeps.
 
 use crate::change::{Change, Ending};
-use crate::effect::What;
 use crate::fact::Status;
 use crate::ids::Kind;
 use crate::limits::EXPIRIES_PER_STEP;
@@ -57,21 +56,16 @@ impl Engine {
 
     fn expire(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
         let claim = &self.state.claims[cix];
-        let (id, token, rix) = (claim.id, claim.token, claim.resource);
+        let (id, rix) = (claim.id, claim.resource);
         match (claim.status, self.state.kind(rix)) {
             (Status::Waiting, _) => self.end(now, cix, Ending::TimedOut, out),
             (Status::Active, Kind::Pool | Kind::Claim) if planted!(LostWakeUpOnExpiry) => {
                 self.end_only(now, cix, Ending::Expired, out);
             }
             (Status::Active, Kind::Pool | Kind::Claim) => self.end(now, cix, Ending::Expired, out),
-            (Status::Active, Kind::Lock) => {
-                let held_us = now.at.since(claim.granted_at);
-                self.commit(now, Change::GraceBegan { claim: id }, out);
-                self.tell(cix, What::GraceBegan { token, held_us }, out);
-            }
+            (Status::Active, Kind::Lock) => self.commit(now, Change::GraceBegan { claim: id }, out),
             (Status::Grace, _) => {
                 self.commit(now, Change::GraceOver { claim: id }, out);
-                self.tell(cix, What::GraceOver { token }, out);
                 self.settle(now, rix, out);
             }
             (Status::Lapsed | Status::Ended(_), _) => unreachable!("nothing is due for {:?}", claim.status),

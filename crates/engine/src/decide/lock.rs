@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use crate::change::{Change, Ending};
 use crate::command::{Acquire, Patience};
-use crate::effect::What;
 use crate::fact::Status;
 use crate::ids::ResourceKey;
 use crate::reply::{Answer, LockNews, Refusal, Reply};
@@ -81,7 +80,7 @@ impl Engine {
         self.refuse_past_waiting_limit()?;
         self.refuse_past_waiting_quota(&acquire)?;
         let cix = self.enqueue(now, acquire, wait_until, out);
-        self.tell(cix, What::Queued, out);
+        self.tell_queued(cix, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))
     }
 

@@ -1,5 +1,5 @@
-//! Deciding: a command and the state in, changes, effects and an answer out. Every decision goes through `commit`,
-//! which applies the change at once, so that what follows in the same step sees it.
+//! Deciding: a command and the state in, changes, effects and an answer out. Every decision goes through `commit` (in
+//! `tell`), which applies the change at once, so that what follows in the same step sees it.
 
 mod acquire;
 mod clock;
@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use crate::change::{Change, Claimed, Ending, Lease};
 use crate::command::{Acquire, Command};
-use crate::effect::{Effect, What};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::limits::TOKEN_MAX;
@@ -48,17 +47,21 @@ impl Engine {
                 let cix = self.touched_claim(now, claim, out)?;
                 Ok(Reply::Claim(Box::new(self.state.view_claim(now, cix))))
             }
+            Command::Revoke { resource, token } => Ok(Reply::Revoked(self.revoke(now, &resource, token, out))),
+            Command::ViewFence { resource, token } => Ok(Reply::Fence(self.state.view_fence(now, &resource, token))),
+            Command::Survey { after, scan_max } => {
+                Ok(Reply::Survey(self.state.view_survey(now, after.as_ref(), scan_max)))
+            }
+            Command::Inspect { resource } => {
+                let rix = self.state.resource(&resource).filter(|&rix| self.state.is_shown(rix));
+                let rix = rix.ok_or(Refusal::NoSuchResource)?;
+                Ok(Reply::Inspection(Box::new(self.state.view_inspection(now, rix))))
+            }
             Command::ListClaims(query) => Ok(Reply::Claims(self.state.view_claims(now, &query))),
             Command::ListResources { after, limit } => {
                 Ok(Reply::Resources(self.state.view_resources(after.as_ref(), limit)))
             }
         }
-    }
-
-    /// A change happens: applied and written down, in that order and nowhere else.
-    pub(crate) fn commit(&mut self, now: Moment, change: Change, out: &mut Outbox) {
-        self.state.apply(now, &change);
-        out.changes.push(change);
     }
 
     /// Puts a new claim at the end of the queue.
@@ -88,7 +91,7 @@ impl Engine {
         out: &mut Outbox,
     ) {
         let claim = &self.state.claims[cix];
-        let (id, waited_us) = (claim.id, now.at.since(claim.created_at));
+        let id = claim.id;
         let last_token = if planted!(TokenFromRow) {
             self.state.resources[claim.resource].last_token
         } else {
@@ -97,8 +100,7 @@ impl Engine {
         let token = Token(last_token.0 + 1);
         assert!(token.0 <= TOKEN_MAX, "tokens stay below 2^53");
         let lease = self.lease_from(now, self.state.kind(claim.resource), ttl_us);
-        self.commit(now, Change::Granted { claim: id, slot, token, lease }, out);
-        self.tell(cix, What::Granted { slot, token, waited_us, from }, out);
+        self.commit_after(now, Change::Granted { claim: id, slot, token, lease }, from, out);
     }
 
     /// A lease that starts now. Only locks have a grace.
@@ -109,10 +111,9 @@ impl Engine {
 
     pub(crate) fn extend(&mut self, now: Moment, cix: Cix, ttl_us: u64, out: &mut Outbox) {
         let claim = &self.state.claims[cix];
-        let (id, token, held_us) = (claim.id, claim.token, now.at.since(claim.granted_at));
+        let id = claim.id;
         let lease = self.lease_from(now, self.state.kind(claim.resource), ttl_us);
         self.commit(now, Change::Renewed { claim: id, lease }, out);
-        self.tell(cix, What::Renewed { token, held_us }, out);
     }
 
     /// Ends a claim and lets the next in line have what it held.
@@ -123,12 +124,8 @@ impl Engine {
     }
 
     pub(crate) fn end_only(&mut self, now: Moment, cix: Cix, how: Ending, out: &mut Outbox) {
-        let claim = &self.state.claims[cix];
-        let held_us = claim.is_granted().then(|| now.at.since(claim.granted_at));
-        let late_us = if how == Ending::Expired { now.at.since(claim.deadline) } else { 0 };
-        self.tell(cix, What::Ended { how, held_us, late_us }, out);
-        let id = self.state.claims[cix].id;
-        self.commit(now, Change::Ended { claim: id, how }, out);
+        let claim = self.state.claims[cix].id;
+        self.commit(now, Change::Ended { claim, how }, out);
     }
 
     /// Grants while there is both a free slot and a waiter. Afterwards nobody waits for what is free (L1).
@@ -209,15 +206,5 @@ impl Engine {
             Kind::Lock => Ok(Reply::Lock(self.state.view_lock(now, resource), LockNews::Seen)),
             Kind::Pool | Kind::Claim => Ok(Reply::Resource(self.state.view_resource(self.known(resource)?))),
         }
-    }
-
-    pub(crate) fn tell(&self, cix: Cix, what: What, out: &mut Outbox) {
-        let claim = &self.state.claims[cix];
-        out.effects.push(Effect {
-            resource: self.state.resources[claim.resource].key.clone(),
-            claim: Some(claim.id),
-            client: claim.client().cloned(),
-            what,
-        });
     }
 }

@@ -1,8 +1,7 @@
-//! Giving a resource a capacity and taking it away.
+//! Giving a resource a capacity and taking it away; taking it from whoever holds it.
 
 use crate::change::{Change, Ending};
-use crate::effect::{Effect, What};
-use crate::ids::{Kind, ResourceKey};
+use crate::ids::{Kind, ResourceKey, Token};
 use crate::reply::{Answer, Reply};
 use crate::state::Cix;
 use crate::time::Moment;
@@ -15,8 +14,6 @@ impl Engine {
         let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
         if known.is_none_or(|known| !known.configured || known.capacity != capacity) {
             self.commit(now, Change::Configured { resource: resource.clone(), capacity }, out);
-            let what = What::Configured { capacity };
-            out.effects.push(Effect { resource: resource.clone(), claim: None, client: None, what });
         }
         let rix = self.state.resource(resource).expect("it was just configured");
         if !planted!(LostWakeUpOnRaise) {
@@ -38,10 +35,20 @@ impl Engine {
                 self.end_only(now, cix, Ending::Deleted, out);
             }
         }
-        self.commit(now, Change::Unconfigured { resource: resource.clone() }, out);
-        out.effects.push(Effect { resource, claim: None, client: None, what: What::Unconfigured });
+        self.commit(now, Change::Unconfigured { resource }, out);
         // A claimed resource that had no slot at all has one again.
         self.settle(now, rix, out);
         Reply::Unconfigured(true)
+    }
+
+    /// Ends the grant with this token, whatever the dialect. `false` when it ended before.
+    pub(crate) fn revoke(&mut self, now: Moment, resource: &ResourceKey, token: Token, out: &mut Outbox) -> bool {
+        let holder =
+            |engine: &Engine| engine.state.resource(resource).and_then(|rix| engine.state.holder_by(rix, token));
+        let Some(cix) = holder(self) else { return false };
+        self.expire_if_due(now, cix, out);
+        let Some(cix) = holder(self) else { return false };
+        self.end(now, cix, Ending::Revoked, out);
+        true
     }
 }

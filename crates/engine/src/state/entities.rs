@@ -61,6 +61,11 @@ impl State {
         self.resources[rix].slots.holder(0)
     }
 
+    /// The claim in one of the slots that was granted this token.
+    pub(crate) fn holder_by(&self, rix: Rix, token: Token) -> Option<Cix> {
+        self.resources[rix].slots.iter().map(|(_, cix)| cix).find(|&cix| self.claims[cix].token == token)
+    }
+
     pub(crate) fn ensure_resource(&mut self, key: &ResourceKey) -> Rix {
         if let Some(rix) = self.resource(key) {
             return rix;

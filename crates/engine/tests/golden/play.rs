@@ -10,6 +10,7 @@
 //! withdraw x                        hand-back x             told x (what its parked caller is told)
 //! show pool A | claimed db | lock L                         view c                 resources after db limit 2
 //! list resource db status active ttl 0s..9s created 0s..9s active 0s..9s waiting 0s..9s after 3 limit 2 scan 9
+//! revoke 3 of lock L                fence 3 of lock L       inspect lock L         survey after lock L scan 9
 //! time                              deadline                totals                 wall 1h back|ahead
 //! repeat 300 …                      snapshot begin          snapshot walk 2        snapshot drop
 //! restart
@@ -20,8 +21,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, Engine, Fact, IdempotencyKey, Limits, Moment,
-    Outbox, Patience, Quota, ResourceKey, StatusFilter, Time, Update, Wall, Wish,
+    Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, Limits,
+    Moment, Outbox, Patience, Quota, ResourceKey, Retelling, StatusFilter, Time, Token, Update, Wall, Wish,
 };
 
 use crate::render::{Names, WALL_START, time};
@@ -38,6 +39,8 @@ pub(crate) struct Play {
     names: Names,
     ids: BTreeMap<String, ClaimId>,
     journal: Vec<(Moment, Change)>,
+    /// What was told as it happened.
+    told: Vec<Effect>,
     snapshot: Option<Snapshot>,
 }
 
@@ -62,6 +65,7 @@ impl Play {
             names: Names { claims: BTreeMap::new() },
             ids: BTreeMap::new(),
             journal: Vec::new(),
+            told: Vec::new(),
             snapshot: None,
         };
         let mut played: Vec<String> = Vec::new();
@@ -172,6 +176,7 @@ impl Play {
             said.extend(self.out.effects.iter().map(|effect| format!("~ {}", self.names.effect(effect))));
         }
         self.journal.extend(self.out.changes.drain(..).map(|change| (self.now, change)));
+        self.told.append(&mut self.out.effects);
         self.out.clear();
         said
     }
@@ -216,10 +221,25 @@ impl Play {
         fresh
     }
 
+    /// What is told again of the same changes, each in the place of its change.
+    fn retold(&self) -> Vec<Effect> {
+        let mut fresh = Engine::new(self.limits.clone());
+        let (mut retelling, mut told) = (Retelling::default(), Vec::new());
+        for (now, change) in &self.journal {
+            retelling.hear(&fresh, *now, change, (), |(), effect| told.push(effect));
+            fresh.apply(*now, change);
+        }
+        retelling.finish(&fresh, |(), effect| told.push(effect));
+        // Which change of its step it was is only known while the step is taken.
+        told.iter_mut().zip(&self.told).for_each(|(again, then)| again.nth = then.nth);
+        told
+    }
+
     fn finish(mut self, name: &str) {
         let facts = self.engine.facts();
         let replayed = self.replayed();
         replayed.check();
+        assert_eq!(self.retold(), self.told, "{name}: what is told of the journal is what was told then");
         assert_eq!(replayed.facts(), facts, "{name}: replaying the changes gives an equal engine");
         if let Some(snapshot) = self.snapshot.take() {
             assert!(snapshot.is_complete, "{name}: the snapshot is walked to its end");
@@ -282,6 +302,21 @@ impl Play {
             "withdraw" => Command::Withdraw { claim: self.id(words.take()) },
             "hand-back" => Command::HandBack { claim: self.id(words.take()) },
             "show" => Command::ViewResource { resource: resource(&mut words) },
+            "revoke" | "fence" => {
+                let token = Token(words.number());
+                assert!(words.skip("of"), "a token is `of` something");
+                let resource = resource(&mut words);
+                if verb == "fence" {
+                    Command::ViewFence { resource, token }
+                } else {
+                    Command::Revoke { resource, token }
+                }
+            }
+            "inspect" => Command::Inspect { resource: resource(&mut words) },
+            "survey" => Command::Survey {
+                after: words.skip("after").then(|| resource(&mut words)),
+                scan_max: words.option("scan").map_or(1_000, |word| word.parse().expect("a bound is a number")),
+            },
             "view" => Command::ViewClaim { claim: self.id(words.take()) },
             "list" => Command::ListClaims(Box::new(query(&mut words))),
             "resources" => Command::ListResources {

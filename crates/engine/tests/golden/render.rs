@@ -2,10 +2,12 @@
 //! them. Everything that a change or an answer carries is shown, so that nothing changes unnoticed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use leasehold_engine::{
-    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, Holder, Lease, LeaseView, LockNews, LockView, Refusal,
-    Reply, ResourceKey, ResourceView, Time, Wall, What,
+    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, Holder, HolderLine, HolderState, Inspection,
+    Lease, LeaseView, LockNews, LockView, Refusal, Reply, ResourceKey, ResourceLine, ResourceView, Time, WaiterLine,
+    Wall, What,
 };
 
 use crate::words::duration;
@@ -57,21 +59,24 @@ impl Names {
     pub(crate) fn effect(&self, effect: &Effect) -> String {
         let who = effect.claim.map_or_else(|| key(&effect.resource), |claim| self.claim(claim).to_string());
         let client = effect.client.as_ref().map_or(String::new(), |client| format!(" ({client})"));
+        let grant = effect.grant.map_or(String::new(), |grant| format!(", slot {}, token {}", grant.slot, grant.token));
         let what = match &effect.what {
             What::Configured { capacity } => format!("configured, capacity {capacity}"),
             What::Unconfigured => "unconfigured".into(),
             What::Queued => format!("queued for {}", key(&effect.resource)),
-            What::Granted { slot, token, waited_us, from } => {
+            What::Granted { waited_us, ttl_us, from } => {
                 let from = from.as_ref().map_or(String::new(), |from| format!(" from {from}"));
-                format!("granted{from}, slot {slot}, token {token}, waited {}", duration(*waited_us))
+                format!("granted{from}{grant}, ttl {}, waited {}", duration(*ttl_us), duration(*waited_us))
             }
-            What::Renewed { token, held_us } => format!("renewed, token {token}, held {}", duration(*held_us)),
-            What::GraceBegan { token, held_us } => format!("grace began, token {token}, held {}", duration(*held_us)),
-            What::GraceOver { token } => format!("grace over, token {token}"),
+            What::Renewed { held_us, ttl_us } => {
+                format!("renewed{grant}, ttl {}, held {}", duration(*ttl_us), duration(*held_us))
+            }
+            What::GraceBegan { held_us } => format!("grace began{grant}, held {}", duration(*held_us)),
+            What::GraceOver => format!("grace over{grant}"),
             What::Ended { how, held_us, late_us } => {
                 let held = held_us.map_or("never held".into(), |held_us| format!("held {}", duration(held_us)));
                 let late = if *late_us == 0 { String::new() } else { format!(", {} late", duration(*late_us)) };
-                format!("ended {how:?}, {held}{late}")
+                format!("ended {how:?}{grant}, {held}{late}")
             }
         };
         format!("{who}{client} {what}")
@@ -89,6 +94,12 @@ impl Names {
                 let shown = views.iter().map(|view| format!("= {}", self.resource_view(view)));
                 shown.chain([format!("= {} resources", views.len())]).collect()
             }
+            Ok(Reply::Survey(page)) => {
+                let next = page.next.as_ref().map_or("no more".into(), |next| format!("more after {}", key(next)));
+                let lines = page.lines.iter().map(|line| format!("= {}", resource_line(line)));
+                lines.chain([format!("= {} resources, {next}", page.lines.len())]).collect()
+            }
+            Ok(Reply::Inspection(inspection)) => self.inspection(inspection),
             Ok(reply) => vec![format!("= {}", self.reply(reply))],
             Err(refusal) => vec![format!("! {}", self.refusal(refusal))],
         }
@@ -114,7 +125,13 @@ impl Names {
             Reply::ClaimEnded(how) => format!("claim ended: {how:?}"),
             Reply::Waiting(claim) => format!("waiting as {}", self.claim(*claim)),
             Reply::Done => "done".into(),
-            Reply::Claims(_) | Reply::Resources(_) => unreachable!("lists take several lines"),
+            Reply::Revoked(was_held) => format!("revoked: {was_held}"),
+            Reply::Fence(FenceView { is_current, latest }) => {
+                format!("{}, the latest is {latest}", if *is_current { "current" } else { "not current" })
+            }
+            Reply::Claims(_) | Reply::Resources(_) | Reply::Survey(_) | Reply::Inspection(_) => {
+                unreachable!("lists take several lines")
+            }
         }
     }
 
@@ -139,6 +156,37 @@ impl Names {
             Refusal::KeyReused => "key reused".into(),
             Refusal::KeySpent => "key spent".into(),
         }
+    }
+
+    fn inspection(&self, inspection: &Inspection) -> Vec<String> {
+        let Inspection { line, configured, latest_token, holders, queue } = inspection;
+        let how = if *configured { "configured" } else { "by default" };
+        let head = format!("= {}, {how}, latest token {latest_token}", resource_line(line));
+        let who = |client: Option<&Arc<str>>, claim: Option<ClaimId>, metadata: Option<&Arc<str>>| {
+            let claim = claim.map(|claim| self.claim(claim).to_string());
+            let known =
+                [Some(String::new()), client.map(ToString::to_string), claim, metadata.map(ToString::to_string)];
+            known.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        };
+        let holders = holders.iter().map(|holder| {
+            let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state } =
+                holder;
+            let who = who(client.as_ref(), *claim, metadata.as_ref());
+            let state = match state {
+                HolderState::Active => String::new(),
+                HolderState::Grace { remaining_us } => format!(", in grace for {}", duration(*remaining_us)),
+                HolderState::Lapsed => ", lapsed".into(),
+            };
+            let (since, so_far) = (wall(*since), duration(*held_us));
+            let (ttl, left) = (duration(*ttl_us), duration(*remaining_us));
+            format!("= slot {slot}:{who}, token {token}, since {since}, held {so_far}, {left} of {ttl} left{state}")
+        });
+        let queue = queue.iter().enumerate().map(|(nth, waiter)| {
+            let WaiterLine { client, claim, waiting_us, metadata } = waiter;
+            let who = who(client.as_ref(), *claim, metadata.as_ref());
+            format!("= place {}:{who}, waits for {}", nth + 1, duration(*waiting_us))
+        });
+        [head].into_iter().chain(holders).chain(queue).collect()
     }
 
     fn lease_view(&self, view: &LeaseView) -> String {
@@ -196,6 +244,16 @@ impl Names {
         history.extend(view.history.ended.map(|(how, at)| format!("{how:?} {}", wall(at))));
         format!("{}, history [{}]", parts.join(", "), history.join(", "))
     }
+}
+
+fn resource_line(line: &ResourceLine) -> String {
+    let ResourceLine { resource, capacity, in_use, waiting, state, longest_wait_us, next_expiry_us, holder } = line;
+    let mut parts = vec![format!("{} {}", key(resource), state.as_str())];
+    parts.push(format!("{in_use} of {capacity} in use, {waiting} waiting"));
+    parts.extend(longest_wait_us.map(|us| format!("longest {}", duration(us))));
+    parts.extend(next_expiry_us.map(|us| format!("next expiry in {}", duration(us))));
+    parts.extend(holder.as_ref().map(|client| format!("holder {client}")));
+    parts.join(", ")
 }
 
 /// Pools have letters for names.

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, IdempotencyKey, Kind, Lease, Limits,
-    LockNews, Moment, Patience, Refusal, Reply, ResourceFact, ResourceKey, Status, Time, Token, Update, Wall, Wish,
+    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, IdempotencyKey, Kind,
+    Lease, Limits, LockNews, Moment, Patience, Refusal, Reply, ResourceFact, ResourceKey, Status, Time, Token, Update,
+    Wall, Wish,
 };
 
 use crate::naive_rows::{default_capacity, due_at, holds, is_remembered, shown};
@@ -86,6 +87,20 @@ impl Naive {
                 }
                 Ok(Reply::Done)
             }
+            Command::Revoke { resource, token } => {
+                let holder =
+                    self.claims.iter().position(|row| row.resource == resource && row.token == token && holds(row));
+                if let Some(at) = holder {
+                    self.end(now, at, Ending::Revoked);
+                }
+                Ok(Reply::Revoked(holder.is_some()))
+            }
+            Command::ViewFence { resource, token } => {
+                let is_current = self.holders(&resource).any(|row| row.token == token && row.status == Status::Active);
+                let known = self.resources.iter().find(|row| row.resource == resource);
+                Ok(Reply::Fence(FenceView { is_current, latest: known.map_or(Token(0), |row| row.last_token) }))
+            }
+            Command::Survey { .. } | Command::Inspect { .. } => unreachable!("stories tell of these"),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),
             Command::ViewLease { resource, claim } => match self.held_lease(&resource, claim) {
                 Ok(at) => Ok(Reply::Lease(self.view_lease(now, at))),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Limits, Patience,
-    Quota, ResourceKey, StatusFilter, Time, Update, Wall, Wish,
+    Quota, ResourceKey, StatusFilter, Time, Token, Update, Wall, Wish,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -55,6 +55,8 @@ pub(crate) enum Op {
     Withdraw { whose: Whose },
     Mark,
     HandBack { whose: Whose },
+    Revoke { whose: Whose },
+    Fence { whose: Whose },
     ViewResource { resource: u8 },
     ViewLease { whose: Whose, elsewhere: bool },
     ViewClaim { whose: Whose },
@@ -151,6 +153,8 @@ fn op() -> impl Strategy<Value = Op> {
         3 => whose().prop_map(|whose| Op::Withdraw { whose }),
         1 => Just(Op::Mark),
         3 => whose().prop_map(|whose| Op::HandBack { whose }),
+        2 => whose().prop_map(|whose| Op::Revoke { whose }),
+        1 => whose().prop_map(|whose| Op::Fence { whose }),
         2 => view_of.prop_map(|resource| Op::ViewResource { resource }),
         2 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::ViewLease { whose, elsewhere }),
         2 => whose().prop_map(|whose| Op::ViewClaim { whose }),
@@ -267,6 +271,14 @@ impl Op {
             Op::Mark => Command::Mark,
             Op::Withdraw { whose } => Command::Withdraw { claim: whose.pick(model, *drawn, None) },
             Op::HandBack { whose } => Command::HandBack { claim: whose.pick(model, *drawn, None) },
+            Op::Revoke { whose } => {
+                let (resource, token) = grant_of(model, whose.pick(model, *drawn, None));
+                Command::Revoke { resource, token }
+            }
+            Op::Fence { whose } => {
+                let (resource, token) = grant_of(model, whose.pick(model, *drawn, None));
+                Command::ViewFence { resource, token }
+            }
             Op::ViewResource { resource: nth } => Command::ViewResource { resource: resource(nth) },
             Op::ViewLease { whose, elsewhere } => {
                 let claim = whose.pick(model, *drawn, Some(Kind::Pool));
@@ -326,6 +338,12 @@ fn quota(ttl_us: u64) -> Quota {
         9 => Quota { live_max: 4, waiting_max: 0 },
         _ => Quota::NONE,
     }
+}
+
+/// The resource and token of a claim. One that waits has none yet, and one that is gone had one that nobody knows.
+fn grant_of(model: &Naive, claim: ClaimId) -> (ResourceKey, Token) {
+    let row = model.claims.iter().find(|row| row.claim == claim);
+    row.map_or((resource(0), Token(7)), |row| (row.resource.clone(), row.token))
 }
 
 fn client_name(nth: u8) -> Arc<str> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use leasehold_engine::{Answer, Change, Command, Ending, Fact, Kind, LockNews, Refusal, Reply, Status};
+use leasehold_engine::{Answer, Change, Command, Ending, Fact, FenceView, Kind, LockNews, Refusal, Reply, Status};
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -11,10 +11,14 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 58] = [
+const WANTED: [&str; 62] = [
     "answer: acquired from another",
     "answer: acquired from nobody",
     "answer: claim",
+    "answer: current token",
+    "answer: late token",
+    "answer: nothing to revoke",
+    "answer: revoked",
     "answer: claim ended",
     "answer: lease",
     "answer: locked",
@@ -181,6 +185,11 @@ impl Seen {
                 Reply::Claims(page) if page.next.is_some() => "answer: page cut short",
                 Reply::Claims(_) => "answer: claims",
                 Reply::Resources(_) => "answer: resources",
+                Reply::Revoked(true) => "answer: revoked",
+                Reply::Revoked(false) => "answer: nothing to revoke",
+                Reply::Fence(FenceView { is_current: true, .. }) => "answer: current token",
+                Reply::Fence(FenceView { is_current: false, .. }) => "answer: late token",
+                Reply::Survey(_) | Reply::Inspection(_) => unreachable!("stories tell of these"),
                 Reply::Waiting(_) => "answer: waiting",
                 Reply::Done => "answer: done",
             },

@@ -100,7 +100,15 @@ impl Ledger {
                 });
                 ensure(released, "S5", || format!("{client} was told it released a lock, the journal says no"))
             }
-            Reply::Claims(_) | Reply::Resources(_) | Reply::Unconfigured(_) | Reply::Waiting(_) | Reply::Done => Ok(()),
+            Reply::Claims(_)
+            | Reply::Resources(_)
+            | Reply::Unconfigured(_)
+            | Reply::Waiting(_)
+            | Reply::Revoked(_)
+            | Reply::Fence(_)
+            | Reply::Survey(_)
+            | Reply::Inspection(_)
+            | Reply::Done => Ok(()),
         }
     }
 

@@ -144,7 +144,12 @@ impl World {
             | Command::ViewLease { .. }
             | Command::ViewClaim { .. }
             | Command::ListClaims(_)
-            | Command::ListResources { .. } => {}
+            | Command::ListResources { .. }
+            // Operators' commands: no client here sends them.
+            | Command::Revoke { .. }
+            | Command::ViewFence { .. }
+            | Command::Survey { .. }
+            | Command::Inspect { .. } => {}
         }
     }
 

@@ -82,6 +82,10 @@ impl World {
             | Reply::Claims(_)
             | Reply::Resources(_)
             | Reply::Waiting(_)
+            | Reply::Revoked(_)
+            | Reply::Fence(_)
+            | Reply::Survey(_)
+            | Reply::Inspection(_)
             | Reply::Done => Ok(()),
         }
     }

@@ -1,0 +1,231 @@
+//! What somebody sees who watches the whole service: a line a resource, or one resource with everybody who holds it or
+//! waits for it. Of a pool no id of a lease is shown: those are secrets.
+//!
+//! A survey may go over millions of resources, so it is taken in slices of bounded work; each line is true for the
+//! moment it was written.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::fact::Status;
+use crate::ids::{ClaimId, Kind, ResourceKey, Token};
+use crate::state::{Cix, Claim, Rix, State};
+use crate::time::{Moment, Wall};
+
+/// Holders of one resource that are looked at or shown. Pools are that large only where an operator allowed it.
+const HOLDERS_MAX: usize = 1_000;
+/// How much of a queue an inspection shows.
+const QUEUE_MAX: usize = 100;
+
+/// How a resource stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ResourceState {
+    /// Nobody holds it.
+    Free,
+    /// Somebody holds it, nobody waits.
+    Held,
+    /// Somebody waits.
+    Contended,
+    /// A lock whose holder may come back.
+    Grace,
+    /// A lock that anybody may take, its last holder still visible.
+    Lapsed,
+}
+
+impl ResourceState {
+    pub const ALL: [ResourceState; 5] = [
+        ResourceState::Free,
+        ResourceState::Held,
+        ResourceState::Contended,
+        ResourceState::Grace,
+        ResourceState::Lapsed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ResourceState::Free => "free",
+            ResourceState::Held => "held",
+            ResourceState::Contended => "contended",
+            ResourceState::Grace => "grace",
+            ResourceState::Lapsed => "lapsed",
+        }
+    }
+}
+
+/// A resource in one line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceLine {
+    pub resource: ResourceKey,
+    pub capacity: u32,
+    pub in_use: u32,
+    pub waiting: u32,
+    pub state: ResourceState,
+    /// How long the first in the queue has waited.
+    pub longest_wait_us: Option<u64>,
+    /// Until the first of its holders changes status by the clock alone: expires, or ends its grace.
+    pub next_expiry_us: Option<u64>,
+    /// A lock's holder, or last holder.
+    pub holder: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SurveyPage {
+    pub lines: Vec<ResourceLine>,
+    /// When they were looked at.
+    pub now: Moment,
+    /// Where to go on; `None` when all were seen.
+    pub next: Option<ResourceKey>,
+}
+
+/// One resource in full.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inspection {
+    pub line: ResourceLine,
+    pub configured: bool,
+    /// The last token granted on it; zero before the first.
+    pub latest_token: Token,
+    /// By slot, the first of them.
+    pub holders: Vec<HolderLine>,
+    /// In order, the first of them.
+    pub queue: Vec<WaiterLine>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HolderLine {
+    pub slot: u32,
+    pub token: Token,
+    pub client: Option<Arc<str>>,
+    /// Of the claims dialect, whose ids are no secrets.
+    pub claim: Option<ClaimId>,
+    pub since: Wall,
+    pub held_us: u64,
+    /// As asked for, or what is left where a renewal made it longer.
+    pub ttl_us: u64,
+    pub remaining_us: u64,
+    pub metadata: Option<Arc<str>>,
+    pub state: HolderState,
+}
+
+/// How a holder stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderState {
+    Active,
+    Grace { remaining_us: u64 },
+    Lapsed,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaiterLine {
+    pub client: Option<Arc<str>>,
+    pub claim: Option<ClaimId>,
+    pub waiting_us: u64,
+    pub metadata: Option<Arc<str>>,
+}
+
+/// What a resource that guards itself has to know of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceView {
+    /// Whether its grant holds a slot right now.
+    pub is_current: bool,
+    /// The last token granted; zero when nothing is remembered of the resource.
+    pub latest: Token,
+}
+
+impl State {
+    pub(crate) fn view_fence(&self, now: Moment, resource: &ResourceKey, token: Token) -> FenceView {
+        let Some(rix) = self.resource(resource) else { return FenceView { is_current: false, latest: Token(0) } };
+        let holder = self.holder_by(rix, token).map(|cix| &self.claims[cix]);
+        let is_current = holder.is_some_and(|claim| claim.status == Status::Active && claim.deadline > now.at);
+        FenceView { is_current, latest: self.resources[rix].last_token }
+    }
+
+    pub(crate) fn view_survey(&self, now: Moment, after: Option<&ResourceKey>, scan_max: usize) -> SurveyPage {
+        let mut lines = Vec::new();
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut looked_at = 0;
+        for (key, &rix) in self.by_key.range((start, Bound::Unbounded)) {
+            if self.is_shown(rix) {
+                lines.push(self.line(now, rix));
+            }
+            looked_at += 1 + (self.resources[rix].slots.used() as usize).min(HOLDERS_MAX);
+            if looked_at >= scan_max {
+                return SurveyPage { lines, now, next: Some(key.clone()) };
+            }
+        }
+        SurveyPage { lines, now, next: None }
+    }
+
+    pub(crate) fn view_inspection(&self, now: Moment, rix: Rix) -> Inspection {
+        let resource = &self.resources[rix];
+        Inspection {
+            line: self.line(now, rix),
+            configured: resource.configured,
+            latest_token: resource.last_token,
+            holders: resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| self.holder_line(now, cix)).collect(),
+            queue: self.queue(rix).take(QUEUE_MAX).map(|cix| self.waiter_line(now, cix)).collect(),
+        }
+    }
+
+    fn line(&self, now: Moment, rix: Rix) -> ResourceLine {
+        let resource = &self.resources[rix];
+        let lock = if resource.key.kind() == Kind::Lock { self.lock_holder(rix) } else { None };
+        let lock = lock.map(|cix| &self.claims[cix]);
+        let state = match lock.map(|claim| claim.status) {
+            Some(Status::Grace) => ResourceState::Grace,
+            Some(Status::Lapsed) => ResourceState::Lapsed,
+            _ if resource.waiting > 0 => ResourceState::Contended,
+            _ if resource.slots.used() > 0 => ResourceState::Held,
+            _ => ResourceState::Free,
+        };
+        let holders = resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| self.claims[cix].due_at());
+        let first_due = holders.min().filter(|&due_at| due_at != crate::Time::NEVER);
+        ResourceLine {
+            resource: resource.key.clone(),
+            capacity: resource.capacity,
+            // What has lapsed is nobody's.
+            in_use: if state == ResourceState::Lapsed { 0 } else { resource.slots.used() },
+            waiting: resource.waiting,
+            state,
+            longest_wait_us: resource.queue_head.some().map(|cix| now.at.since(self.claims[cix].created_at)),
+            next_expiry_us: first_due.map(|due_at| due_at.since(now.at)),
+            holder: lock.and_then(|claim| claim.client().cloned()),
+        }
+    }
+
+    fn holder_line(&self, now: Moment, cix: Cix) -> HolderLine {
+        let claim = &self.claims[cix];
+        let (id, metadata) = self.shown_of(claim);
+        let granted_wall = claim.extra.as_deref().map(|extra| extra.granted_wall).filter(|&wall| wall != Wall(0));
+        let remaining_us = claim.deadline.since(now.at);
+        HolderLine {
+            slot: claim.slot,
+            token: claim.token,
+            client: claim.client().cloned(),
+            claim: id,
+            since: granted_wall.unwrap_or_else(|| now.wall_at(claim.granted_at)),
+            held_us: now.at.since(claim.granted_at),
+            ttl_us: claim.ttl_us.max(remaining_us),
+            remaining_us,
+            metadata,
+            state: match claim.status {
+                Status::Grace => HolderState::Grace { remaining_us: claim.due_at().since(now.at) },
+                Status::Lapsed => HolderState::Lapsed,
+                Status::Active | Status::Waiting | Status::Ended(_) => HolderState::Active,
+            },
+        }
+    }
+
+    fn waiter_line(&self, now: Moment, cix: Cix) -> WaiterLine {
+        let claim = &self.claims[cix];
+        let (id, metadata) = self.shown_of(claim);
+        WaiterLine { client: claim.client().cloned(), claim: id, waiting_us: now.at.since(claim.created_at), metadata }
+    }
+
+    /// The id and metadata of a claim, where they are for everybody to see.
+    fn shown_of(&self, claim: &Claim) -> (Option<ClaimId>, Option<Arc<str>>) {
+        if self.kind(claim.resource) != Kind::Claim {
+            return (None, None);
+        }
+        (Some(claim.id), claim.extra.as_deref().and_then(|extra| extra.metadata.clone()))
+    }
+}
