@@ -22,9 +22,9 @@ pub mod store;
 pub use gate::Gate;
 pub use ids::{Epoch, Position};
 pub use partition::{
-    Callers, CheckpointStart, Clocks, Denial, Partition, PartitionLimits, Request, STRETCH_MAX_US, ServiceClock,
-    TICK_US, Ticket, Told,
+    Callers, CheckpointStart, Clocks, Denial, Happened, Partition, PartitionLimits, Request, STRETCH_MAX_US,
+    ServiceClock, TICK_US, Ticket, Told,
 };
 pub use record::{Batch, ChunkWriter};
-pub use recovery::{Recovery, recover};
+pub use recovery::{History, Recovery, recover, recover_with_history};
 pub use store::{MemoryOpener, Opener, Room, Sizes, SqliteOpener, Store, StoreError};

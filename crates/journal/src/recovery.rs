@@ -1,7 +1,10 @@
 //! From a stream back to an engine: the checkpoint's facts, then every change after it.
 
-use leasehold_engine::{Engine, Limits, Time, planted};
+use std::collections::VecDeque;
 
+use leasehold_engine::{Effect, Engine, Limits, Retelling, Time, Wall, planted};
+
+use crate::partition::Happened;
 use crate::record::{BatchReader, ChunkReader, RecordError};
 use crate::store::{Opener, Recovered, Store, StoreError};
 use crate::{Epoch, Position};
@@ -19,6 +22,19 @@ pub struct Recovery {
     pub replayed: u64,
     /// What is worth a line in the log.
     pub notes: Vec<String>,
+    /// What happened last.
+    pub history: History,
+}
+
+/// What happened last, as the tail of the journal tells it.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Oldest first.
+    pub events: VecDeque<Happened>,
+    /// Everything that happened after this position is among them.
+    pub complete_after: Position,
+    /// Each epoch that appended something, and the position after which it did.
+    pub reigns: Vec<(Epoch, Position)>,
 }
 
 impl std::fmt::Debug for Recovery {
@@ -29,10 +45,29 @@ impl std::fmt::Debug for Recovery {
 
 /// Opens a stream, becomes its owner, and rebuilds the engine from it.
 pub fn recover(opener: &dyn Opener, partition: u32, limits: Limits) -> Result<Recovery, StoreError> {
-    let mut rebuild =
-        Rebuild { engine: Engine::new(limits), upto: Position::START, at: Time(0), is_restoring: true, replayed: 0 };
+    recover_with_history(opener, partition, limits, 0)
+}
+
+/// The same, and tells again the last `events_max` things that happened since the checkpoint.
+pub fn recover_with_history(
+    opener: &dyn Opener,
+    partition: u32,
+    limits: Limits,
+    events_max: usize,
+) -> Result<Recovery, StoreError> {
+    let mut rebuild = Rebuild {
+        engine: Engine::new(limits),
+        upto: Position::START,
+        at: Time(0),
+        is_restoring: true,
+        replayed: 0,
+        retelling: Retelling::default(),
+        history: History::default(),
+        events_max,
+    };
     let stream = opener.open(partition, &mut |recovered| rebuild.take(recovered))?;
     rebuild.finish_restore();
+    rebuild.finish_history(stream.head);
     Ok(Recovery {
         partition,
         engine: rebuild.engine,
@@ -42,7 +77,16 @@ pub fn recover(opener: &dyn Opener, partition: u32, limits: Limits) -> Result<Re
         at: rebuild.at,
         replayed: rebuild.replayed,
         notes: stream.notes,
+        history: rebuild.history,
     })
+}
+
+/// Where a change was read.
+#[derive(Clone, Copy)]
+struct Place {
+    epoch: Epoch,
+    position: Position,
+    wall: Wall,
 }
 
 struct Rebuild {
@@ -52,6 +96,9 @@ struct Rebuild {
     at: Time,
     is_restoring: bool,
     replayed: u64,
+    retelling: Retelling<Place>,
+    history: History,
+    events_max: usize,
 }
 
 impl Rebuild {
@@ -78,11 +125,20 @@ impl Rebuild {
 
     fn batch(&mut self, record: &[u8]) -> Result<(), RecordError> {
         let batch = BatchReader::open(record)?;
-        let mut position = batch.header().first;
+        let (epoch, mut position) = (batch.header().epoch, batch.header().first);
+        if self.history.reigns.last().is_none_or(|&(last, _)| last != epoch) {
+            self.history.reigns.push((epoch, Position(position.0 - 1)));
+        }
         for change in batch {
             let (moment, change) = change?;
             // The first batch may begin before the end of the checkpoint, which has those changes already.
             if position > self.upto {
+                if self.events_max > 0 {
+                    let place = Place { epoch, position, wall: moment.wall };
+                    let (history, events_max) = (&mut self.history, self.events_max);
+                    let told = |place, effect| history.push(place, effect, events_max);
+                    self.retelling.hear(&self.engine, moment, &change, place, told);
+                }
                 self.engine.apply(moment, &change);
                 self.upto = position;
                 self.at = if planted!(TimeFromCheckpoint) { self.at } else { moment.at };
@@ -96,7 +152,29 @@ impl Rebuild {
     fn finish_restore(&mut self) {
         if std::mem::take(&mut self.is_restoring) {
             self.engine.finish_restore(self.at);
+            self.history.complete_after = self.upto;
         }
+    }
+
+    fn finish_history(&mut self, head: Position) {
+        let (history, events_max) = (&mut self.history, self.events_max);
+        let told = |place, effect| history.push(place, effect, events_max);
+        std::mem::take(&mut self.retelling).finish(&self.engine, told);
+        if events_max == 0 {
+            history.complete_after = head;
+        }
+    }
+}
+
+impl History {
+    fn push(&mut self, place: Place, effect: Effect, events_max: usize) {
+        let Place { epoch, position, wall } = place;
+        if self.events.len() == events_max
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.complete_after = oldest.position;
+        }
+        self.events.push_back(Happened { epoch, position, wall, effect });
     }
 }
 

@@ -97,6 +97,16 @@ pub struct Told<R> {
     pub untold: Option<ClaimId>,
 }
 
+/// Something that happened, once it is durable: where in the journal, when, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    pub epoch: Epoch,
+    /// Of the change it is about. No two things that happened have the same.
+    pub position: Position,
+    pub wall: Wall,
+    pub effect: Effect,
+}
+
 /// Bounds of a partition that are not the engine's.
 #[derive(Clone, Debug)]
 pub struct PartitionLimits {
@@ -122,13 +132,13 @@ pub struct Partition<R> {
     /// The append under way: up to which position, and since when.
     in_flight: Option<InFlight>,
     answers: Gate<Told<R>>,
-    effects: Gate<Effect>,
+    effects: Gate<Happened>,
     parked: ParkedCallers<R>,
     /// Callers whose claim got its turn in this step: their update is tried once the step is over and answered.
     turns: Vec<Turn<R>>,
     /// Ready to leave.
     told: Vec<Told<R>>,
-    told_effects: Vec<Effect>,
+    told_effects: Vec<Happened>,
     /// Service time as of the last change that was written down.
     marked_at: Time,
     is_store_full: bool,
@@ -270,8 +280,8 @@ impl<R> Partition<R> {
         told.append(&mut self.told);
     }
 
-    /// Effects that may be told now.
-    pub fn poll_effects(&mut self, effects: &mut Vec<Effect>) {
+    /// What happened and may be told now, in the order of the journal.
+    pub fn poll_effects(&mut self, effects: &mut Vec<Happened>) {
         effects.append(&mut self.told_effects);
     }
 
@@ -306,6 +316,11 @@ impl<R> Partition<R> {
             self.batch.seal();
         }
         self.release(self.head);
+    }
+
+    /// Whether what happens is told only after an append: else whoever made it happen tells of it.
+    pub fn is_journaled(&self) -> bool {
+        self.is_journaled
     }
 
     pub fn set_store_full(&mut self, is_full: bool) {

@@ -7,7 +7,7 @@ use leasehold_engine::{
 use leasehold_engine::{Time, Wish, planted};
 
 use super::parked::{ForWhat, Parked, Ticket, Turn};
-use super::{Clocks, Denial, Partition, Request, Told};
+use super::{Clocks, Denial, Happened, Partition, Request, Told};
 
 /// An answer and the claim it tells of for the first time.
 struct Said {
@@ -72,6 +72,7 @@ impl<R> Partition<R> {
 
     /// Changes go to the batch, effects to the gate, and parked callers hear of what happened to their claims.
     pub(super) fn write_down(&mut self, clocks: Clocks, now: Moment, mut out: Outbox) {
+        let before = self.head;
         for change in out.changes.drain(..) {
             self.push(now, &change);
         }
@@ -79,7 +80,9 @@ impl<R> Partition<R> {
             if let (Some(claim), What::Granted { .. } | What::Ended { .. }) = (effect.claim, &effect.what) {
                 self.wake(clocks, now, claim, &effect);
             }
-            self.told_effects.extend(self.effects.hold(self.head, clocks.mono_us, effect));
+            let position = before.plus(u64::from(effect.nth));
+            let happened = Happened { epoch: self.epoch, position, wall: now.wall, effect };
+            self.told_effects.extend(self.effects.hold(self.head, clocks.mono_us, happened));
         }
         if self.out.changes.capacity() == 0 {
             self.out = out;

@@ -99,7 +99,7 @@ impl World {
     fn effects(&mut self) -> Vec<What> {
         let mut effects = Vec::new();
         self.partition.poll_effects(&mut effects);
-        effects.into_iter().map(|effect| effect.what).collect()
+        effects.into_iter().map(|happened| happened.effect.what).collect()
     }
 }
 

@@ -57,6 +57,12 @@ pub trait Store: Send {
         0
     }
 
+    /// Random bytes that belong to this stream and stay the same as long as it does, for digests that must not be
+    /// guessed. `None` where nothing stays.
+    fn secret(&self) -> Option<[u8; 32]> {
+        None
+    }
+
     /// Whether this store keeps nothing, so that there is no point in appending to it.
     fn is_forgetful(&self) -> bool {
         false

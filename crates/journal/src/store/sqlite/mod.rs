@@ -125,6 +125,7 @@ impl Opener for SqliteOpener {
             schema::create(&mut connection, partition)
                 .map_err(|error| store_error("making the tables", &place, error))?;
         }
+        let secret = schema::secret(&mut connection).map_err(failed)?;
         let log = self.configure(&mut connection).map_err(failed)?;
         let epoch = found.epoch.next();
         connection.execute("UPDATE stream SET epoch = ?1", (epoch.0,)).map_err(failed)?;
@@ -132,7 +133,7 @@ impl Opener for SqliteOpener {
         let head = found.head;
         let backfill = Backfill::start(&path, &place)?;
         let directory = self.directory.clone();
-        let store = SqliteStore::new(backfill, connection, lock, directory, self.upkeep, log, epoch, found);
+        let store = SqliteStore::new(backfill, connection, lock, directory, self.upkeep, log, epoch, secret, found);
         Ok(Opened { store: Box::new(store), epoch, head, notes })
     }
 }

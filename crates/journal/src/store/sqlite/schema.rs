@@ -109,6 +109,22 @@ pub(super) fn recognise(connection: &Connection, place: &str, partition: u32) ->
     }
 }
 
+/// The random bytes that this stream has had from its first day, or, if it was made before there were any, from today on.
+/// Nothing else depends on the table, so its version stays: an older build passes it over.
+pub(super) fn secret(connection: &mut Connection) -> rusqlite::Result<[u8; 32]> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+    let has_table = transaction
+        .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'secret'", (), |row| row.get::<_, u64>(0))?;
+    if has_table == 0 {
+        transaction.execute_batch(
+            "CREATE TABLE secret (bytes BLOB NOT NULL) STRICT; INSERT INTO secret VALUES (randomblob(32));",
+        )?;
+    }
+    let bytes = transaction.query_row("SELECT bytes FROM secret", (), |row| row.get(0))?;
+    transaction.commit()?;
+    Ok(bytes)
+}
+
 pub(super) fn create(connection: &mut Connection, partition: u32) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(TABLES)?;

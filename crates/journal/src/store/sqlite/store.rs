@@ -68,6 +68,7 @@ pub(super) struct SqliteStore {
     place: String,
     upkeep: Upkeep,
     epoch: Epoch,
+    secret: [u8; 32],
     head: Position,
     log: Arc<LogState>,
     /// When to have it copied again. More than the soft limit only while a reader keeps it from being started over.
@@ -119,6 +120,7 @@ impl SqliteStore {
         upkeep: Upkeep,
         log: Arc<LogState>,
         epoch: Epoch,
+        secret: [u8; 32],
         found: Found,
     ) -> Self {
         let Found { epoch: _, head, checkpoint, tail_bytes } = found;
@@ -130,6 +132,7 @@ impl SqliteStore {
             directory,
             upkeep,
             epoch,
+            secret,
             head,
             log,
             backfill_at_frames: upkeep.wal_soft_frames,
@@ -375,6 +378,10 @@ impl Store for SqliteStore {
             // Not knowing is no reason to refuse anybody; a disk that is full says so on the next append.
             Err(_) => Room::Enough,
         }
+    }
+
+    fn secret(&self) -> Option<[u8; 32]> {
+        Some(self.secret)
     }
 
     fn sizes(&self) -> Sizes {
