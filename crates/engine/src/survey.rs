@@ -64,7 +64,7 @@ pub struct ResourceLine {
     pub longest_wait_us: Option<u64>,
     /// Until the first of its holders changes status by the clock alone: expires, or ends its grace.
     pub next_expiry_us: Option<u64>,
-    /// A lock's holder, or last holder.
+    /// Who has it, if that is one who has a name: a lock's holder or last holder, elsewhere whoever signed on.
     pub holder: Option<Arc<str>>,
 }
 
@@ -168,9 +168,9 @@ impl State {
 
     fn line(&self, now: Moment, rix: Rix) -> ResourceLine {
         let resource = &self.resources[rix];
-        let lock = if resource.key.kind() == Kind::Lock { self.lock_holder(rix) } else { None };
-        let lock = lock.map(|cix| &self.claims[cix]);
-        let state = match lock.map(|claim| claim.status) {
+        let only_holder = resource.slots.iter().next().filter(|_| resource.slots.used() == 1);
+        let only_holder = only_holder.map(|(_, cix)| &self.claims[cix]);
+        let state = match only_holder.map(|claim| claim.status) {
             Some(Status::Grace) => ResourceState::Grace,
             Some(Status::Lapsed) => ResourceState::Lapsed,
             _ if resource.waiting > 0 => ResourceState::Contended,
@@ -188,7 +188,7 @@ impl State {
             state,
             longest_wait_us: resource.queue_head.some().map(|cix| now.at.since(self.claims[cix].created_at)),
             next_expiry_us: first_due.map(|due_at| due_at.since(now.at)),
-            holder: lock.and_then(|claim| claim.client().cloned()),
+            holder: only_holder.and_then(|claim| claim.client().cloned()),
         }
     }
 

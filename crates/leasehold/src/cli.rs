@@ -92,6 +92,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
 
+    /// Second address, for metrics, events, dashboard and admin actions alone [default: all on one address]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin_listen: Option<String>,
+
     /// Directory of the journal, made if there is none [default: ./leasehold-data]
     #[arg(long, value_name = "DIR", conflicts_with = "memory")]
     pub(crate) data: Option<OsString>,
@@ -139,6 +143,10 @@ pub(crate) struct ServeArgs {
     /// Most callers waiting in queues at once [default: 100000]
     #[arg(long, value_name = "N")]
     pub(crate) max_waiters: Option<String>,
+
+    /// Most events kept in memory for readers that come back, and for timelines [default: 100000]
+    #[arg(long, value_name = "N")]
+    pub(crate) events_kept: Option<String>,
 
     /// What absolute URLs in answers begin with [default: the host the caller used]
     #[arg(long, value_name = "URL")]

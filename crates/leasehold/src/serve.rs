@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use leasehold_engine::Limits;
-use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover};
-use leasehold_server::{App, Clock, Driver, Observer, http};
+use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
+use leasehold_server::{App, Clock, Driver, Face, Observer, http};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::cli::ServeArgs;
 use crate::config::{self, Address, Config, Loaded, Store};
@@ -97,29 +99,61 @@ async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()
     let guard = sign_on::start(config.sign_on.clone())?;
     let reloads =
         sign_on::reload_when_told(args.clone(), Arc::clone(&guard)).context("signals cannot be waited for")?;
-    let listener =
-        resolve(&config.listen).and_then(http::bind).with_context(|| format!("cannot listen on {}", config.listen))?;
-    let addr = listener.local_addr().context("a listening socket has an address")?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
-    let observer = Arc::new(Observer::new());
+    let (listener, addr) = listen_on(&config.listen)?;
+    let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
+    let observer = Arc::new(Observer::new(config.settings.events_kept));
     let driver = start(&config, Arc::clone(&observer))?;
-    announce(addr, &config.store, config.sign_on.is_some());
+    let has_sign_on = config.sign_on.is_some();
+    if let Some((_, addr)) = &operators {
+        tracing::info!("metrics, events, dashboard and admin actions are served on http://{addr} alone");
+        warn_if_public(*addr, has_sign_on);
+    }
+    announce(addr, &config.store, has_sign_on);
 
     let http_limits = config.settings.http.clone();
-    let app = App::new(config.settings, driver.handle(), observer).guarded(guard);
-    let stop = async {
+    let app = |face| {
+        let app = App::facing(face, config.settings.clone(), driver.handle(), Arc::clone(&observer));
+        Arc::new(app.guarded(Arc::clone(&guard)))
+    };
+    let (stop, stopped) = watch::channel(false);
+    let until_stopped = || {
+        let mut stopped = stopped.clone();
+        // That nobody can say it any more says it, too.
+        async move { drop(stopped.wait_for(|is_stopped| *is_stopped).await) }
+    };
+    let serving = async {
+        match operators {
+            None => http::serve(listener, app(Face::Whole), http_limits, until_stopped()).await,
+            Some((operators, _)) => {
+                let callers = http::serve(listener, app(Face::Callers), http_limits.clone(), until_stopped());
+                let operators = http::serve(operators, app(Face::Operators), http_limits, until_stopped());
+                tokio::join!(callers, operators);
+            }
+        }
+    };
+    let stopping = async {
         told.await;
         // Those who wait are told at once, so that nobody holds up the end.
         driver.close();
+        stop.send_replace(true);
+        std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = http::serve(listener, Arc::new(app), http_limits, stop) => {}
+        () = serving => {}
+        () = stopping => {}
         error = driver.failure() => return Err(Stopped(error).into()),
         () = reloads => unreachable!("signals do not run out"),
     }
     driver.shut_down().await.map_err(Stopped)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn listen_on(address: &Address) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = resolve(address).and_then(http::bind).with_context(|| format!("cannot listen on {address}"))?;
+    let addr = listener.local_addr().context("a listening socket has an address")?;
+    Ok((listener, addr))
 }
 
 /// Reads the journal and goes on where it ends.
@@ -137,7 +171,7 @@ fn start(config: &Config, observer: Arc<Observer>) -> anyhow::Result<Driver> {
         Store::Memory => Box::new(MemoryOpener::forgetful()),
     };
     let started = Instant::now();
-    let recovery = recover(opener.as_ref(), PARTITION, limits)?;
+    let recovery = recover_with_history(opener.as_ref(), PARTITION, limits, settings.events_kept)?;
     for note in &recovery.notes {
         tracing::warn!("{note}");
     }
@@ -168,6 +202,10 @@ fn announce(addr: SocketAddr, store: &Store, has_sign_on: bool) {
             tracing::info!("leasehold {version} listening on http://{addr}, data in memory only, lost when it stops");
         }
     }
+    warn_if_public(addr, has_sign_on);
+}
+
+fn warn_if_public(addr: SocketAddr, has_sign_on: bool) {
     if !addr.ip().to_canonical().is_loopback() && !has_sign_on {
         tracing::warn!(
             "anybody who can reach {addr} can use this service: there is no authentication; \

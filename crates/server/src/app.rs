@@ -19,7 +19,7 @@ use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
 use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, request, response};
 use crate::metrics;
-use crate::observe::Observer;
+use crate::observe::{self, Observer};
 use crate::openapi;
 use crate::page::Wanted;
 use crate::settings::Settings;
@@ -41,6 +41,7 @@ pub(crate) enum Asked {
     Pools(pools::Asked),
     Claims(claims::Asked),
     Lock(lock::Asked),
+    Observe(observe::Asked),
     Page(Wanted),
     SignOn(auth::Asked),
     Health,
@@ -105,6 +106,7 @@ impl App {
             Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
             Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
             Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
+            Action::Observe(action) => Asked::Observe(observe::parse(action, &call, &self.observer)?),
             Action::Dashboard(action) => Asked::Page(dashboard::parse(action, &call)?),
             Action::Docs(action) => Asked::Page(docs::parse(action, &call, &self.document)?),
             Action::SignOn(auth::Action::Whoami) => Asked::SignOn(auth::Asked::default()),
@@ -124,6 +126,8 @@ impl App {
             Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
             Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
             Asked::Lock(asked) => lock::answer(&self.driver, asked, id).await,
+            // On the heap: seldom and large, and every parked caller would have room for it.
+            Asked::Observe(asked) => Box::pin(observe::answer(&self.observer, &self.driver, asked, id)).await,
             Asked::Page(wanted) => Ok(wanted.answer(id)),
             Asked::SignOn(asked) => Ok(auth::answer(&asked, id)),
             Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
@@ -136,6 +140,7 @@ impl App {
                 }
             }
             Asked::Metrics { as_openmetrics } => {
+                self.observer.metrics.events.readers.set(self.observer.events.readers() as u64);
                 let text = self.observer.metrics.expose(self.driver.readings());
                 Ok(if as_openmetrics {
                     response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)

@@ -3,12 +3,10 @@
 
 use http::Method;
 
-use crate::auth;
-use crate::dashboard;
 use crate::dialect::{claims, lock, pools};
-use crate::docs;
 use crate::http::router::Endpoint;
 use crate::metrics::Dialect;
+use crate::{auth, dashboard, docs, observe};
 
 /// Everything that can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +14,7 @@ pub(crate) enum Action {
     Pools(pools::Action),
     Claims(claims::Action),
     Lock(lock::Action),
+    Observe(observe::Action),
     Dashboard(dashboard::Action),
     Docs(docs::Action),
     SignOn(auth::Action),
@@ -69,6 +68,16 @@ impl Action {
     pub(crate) fn class(self) -> Class {
         match self {
             Action::Pools(_) | Action::Claims(_) | Action::Lock(_) => Class::Api,
+            Action::Observe(action) => match action {
+                observe::Action::Fence => Class::Api,
+                observe::Action::Revoke => Class::Admin,
+                observe::Action::ListResources
+                | observe::Action::ShowResource
+                | observe::Action::History
+                | observe::Action::Series
+                | observe::Action::FindPool
+                | observe::Action::Events => Class::Observe,
+            },
             Action::Dashboard(dashboard::Action::Page | dashboard::Action::Asset) | Action::Metrics => Class::Observe,
             Action::SignOn(auth::Action::Whoami) => Class::SignOn,
             Action::Health | Action::Readiness => Class::Health,
@@ -81,7 +90,8 @@ impl Action {
             Action::Pools(_) => Dialect::Pools,
             Action::Claims(_) => Dialect::Claims,
             Action::Lock(_) => Dialect::Lock,
-            Action::Dashboard(_)
+            Action::Observe(_)
+            | Action::Dashboard(_)
             | Action::Docs(_)
             | Action::SignOn(_)
             | Action::Health
@@ -96,6 +106,7 @@ pub(crate) fn endpoints(face: Face) -> Vec<Endpoint<Action>> {
     let mut endpoints = pools::routes::endpoints(Action::Pools);
     endpoints.extend(claims::routes::endpoints(Action::Claims));
     endpoints.extend(lock::routes::endpoints(Action::Lock));
+    endpoints.extend(observe::endpoints(Action::Observe));
     endpoints.extend(dashboard::endpoints(Action::Dashboard));
     endpoints.extend(docs::endpoints(Action::Docs));
     endpoints.extend(auth::endpoints(Action::SignOn));

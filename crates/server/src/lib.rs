@@ -13,6 +13,7 @@ mod docs;
 mod driver;
 pub mod duration;
 mod endpoint;
+mod events;
 #[cfg(test)]
 mod fuzz;
 pub mod http;

@@ -31,6 +31,8 @@ pub struct Settings {
     pub max_waiters: usize,
     /// Whether every request gets a line in the log, or only what may be needed to find out what went wrong.
     pub access_log: bool,
+    /// Events kept in memory for whoever reads them later.
+    pub events_kept: usize,
     /// The limits of the HTTP side.
     pub http: HttpLimits,
 }
@@ -49,6 +51,7 @@ impl Default for Settings {
             store_timeout_us: 10 * S_US,
             max_waiters: 100_000,
             access_log: false,
+            events_kept: 100_000,
             http: HttpLimits::default(),
         }
     }

@@ -44,8 +44,15 @@ use std::path::{Path, PathBuf};
 use script::{Step, Transcript, What};
 
 /// Every file, and the letter its numbers begin with.
-const FILES: [(&str, char); 6] =
-    [("common", 'C'), ("seeds", 'S'), ("pools", 'P'), ("claims", 'Q'), ("lock", 'L'), ("idempotency", 'I')];
+const FILES: [(&str, char); 7] = [
+    ("common", 'C'),
+    ("seeds", 'S'),
+    ("pools", 'P'),
+    ("claims", 'Q'),
+    ("lock", 'L'),
+    ("idempotency", 'I'),
+    ("observe", 'O'),
+];
 
 /// Fewer than this, and some were lost.
 const TRANSCRIPTS_MIN: usize = 330;
@@ -53,6 +60,11 @@ const TRANSCRIPTS_MIN: usize = 330;
 #[test]
 fn common() {
     play_file("common");
+}
+
+#[test]
+fn observe() {
+    play_file("observe");
 }
 
 #[test]
@@ -97,8 +109,9 @@ fn every_number_is_used_once_and_every_promise_is_stated() {
     assert!(titles.len() >= TRANSCRIPTS_MIN, "only {} transcripts are left", titles.len());
 }
 
-/// Statuses that the document lists and no transcript can bring about: they take a page, which is not text.
-const SEEN_ELSEWHERE: [&str; 5] = ["dashboard", "dashboardFile", "docs", "docsFile", "openapi"];
+/// Statuses that the document lists and no transcript can bring about: they take a page, which is not text, or a stream, which
+/// does not end.
+const SEEN_ELSEWHERE: [&str; 6] = ["dashboard", "dashboardFile", "docs", "docsFile", "events", "openapi"];
 
 #[test]
 fn every_status_of_the_document_is_in_a_transcript() {

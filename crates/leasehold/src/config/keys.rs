@@ -41,8 +41,9 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 17] = [
+pub(crate) static KEYS: [Key; 19] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
+    Key { name: "admin_listen", rule: Rule::Address, default: None },
     key("data", "./leasehold-data", Rule::Path),
     key("memory", "false", Rule::Bool),
     key("grace", "5s", Rule::Duration(0..=D_US)),
@@ -55,6 +56,7 @@ pub(crate) static KEYS: [Key; 17] = [
     key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
     key("max_connections", "16384", Rule::Integer(1..=1_000_000)),
     key("max_waiters", "100000", Rule::Integer(0..=10_000_000)),
+    key("events_kept", "100000", Rule::Integer(100..=10_000_000)),
     Key { name: "public_url", rule: Rule::Url, default: None },
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),

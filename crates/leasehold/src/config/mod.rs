@@ -57,6 +57,8 @@ impl std::error::Error for ConfigError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) listen: Address,
+    /// Where whoever watches and runs the service is served, if not there too.
+    pub(crate) admin_listen: Option<Address>,
     pub(crate) store: Store,
     pub(crate) settings: Settings,
     pub(crate) log_format: LogFormat,
@@ -146,6 +148,7 @@ impl Chosen {
             store_timeout_us: self.duration("store_timeout")?,
             max_waiters: usize::try_from(self.integer("max_waiters")?).expect("its range fits"),
             access_log: self.required("access_log", keys::read_bool)?,
+            events_kept: usize::try_from(self.integer("events_kept")?).expect("its range fits"),
             http: HttpLimits {
                 connections_max: u32::try_from(self.integer("max_connections")?).expect("its range fits"),
                 ..HttpLimits::default()
@@ -153,6 +156,7 @@ impl Chosen {
         };
         Ok(Config {
             listen: self.required("listen", keys::read_address)?,
+            admin_listen: self.optional("admin_listen", keys::read_address)?,
             store: self.store()?,
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,

@@ -41,7 +41,7 @@ impl Loaded {
             Rule::Duration(range) => {
                 quoted(&format_us(super::keys::read_duration(given, range).expect("checked before")))
             }
-            Rule::Address => quoted(&self.config.listen.to_string()),
+            Rule::Address => quoted(&super::keys::read_address(given).expect("checked before").to_string()),
             Rule::Path | Rule::Url | Rule::LogFormat | Rule::LogFilter => quoted(given),
         }
     }

@@ -58,6 +58,7 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
     let text = |value: &Option<String>| value.as_ref().map(OsString::from);
     let value_of = |name: &str| match name {
         "listen" => text(&args.listen),
+        "admin_listen" => text(&args.admin_listen),
         "data" => args.data.clone(),
         "memory" => args.memory.then(|| OsString::from("true")),
         "grace" => text(&args.grace),
@@ -70,6 +71,7 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
         "store_timeout" => text(&args.store_timeout),
         "max_connections" => text(&args.max_connections),
         "max_waiters" => text(&args.max_waiters),
+        "events_kept" => text(&args.events_kept),
         "public_url" => text(&args.public_url),
         "log_format" => text(&args.log_format),
         "log_level" => text(&args.log_level),

@@ -53,6 +53,7 @@ fn flags_win_over_environment_over_file_over_defaults() {
 fn every_key_can_be_set_in_every_way() {
     for (key, written, printed) in [
         ("listen", "localhost:9000", r#""localhost:9000""#),
+        ("admin_listen", "[::1]:9001", r#""[::1]:9001""#),
         ("data", "/var/lib/lease hold", r#""/var/lib/lease hold""#),
         ("memory", "true", "true"),
         ("grace", "1500ms", r#""1.5s""#),
@@ -65,6 +66,7 @@ fn every_key_can_be_set_in_every_way() {
         ("store_timeout", "2s", r#""2s""#),
         ("max_connections", "50", "50"),
         ("max_waiters", "7", "7"),
+        ("events_kept", "1000", "1000"),
         ("public_url", "https://locks.example.org/", r#""https://locks.example.org/""#),
         ("log_format", "json", r#""json""#),
         ("log_level", "debug", r#""debug""#),

@@ -9,6 +9,7 @@ mod cli;
 mod clock_step;
 mod crowd;
 mod cut;
+mod events;
 #[cfg(target_os = "linux")]
 mod faults;
 mod hostile;

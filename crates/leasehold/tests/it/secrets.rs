@@ -6,7 +6,7 @@ use std::io::Write as _;
 use rustix::process::Signal;
 
 use crate::support::{
-    Client, Launch, PATIENCE, Response, Server, gauge, leasehold, output_of, random_uuid, report, until,
+    Client, EventStream, Launch, PATIENCE, Response, Server, gauge, leasehold, output_of, random_uuid, report, until,
 };
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -60,6 +60,7 @@ fn ids_and_keys_are_in_no_log_no_metric_and_no_error() {
             };
             let server = launch().start();
             let mut client = server.client();
+            let mut events = EventStream::open(server.addr, "/v1/events", None);
             use_a_pool(&mut client, &mut hunt);
             misuse_the_others(&mut client, &mut hunt);
             malformed(&server, &mut hunt);
@@ -69,6 +70,12 @@ fn ids_and_keys_are_in_no_log_no_metric_and_no_error() {
             // Something to recover, and somebody to tell that it is over.
             let pool = hunt.plant();
             hold(&mut client, &pool, &mut hunt);
+            watch(&mut client, &pool, &mut hunt);
+            // The last thing that happened, so all before it was told.
+            while !events.seen.contains("\"client\":\"visible-client\"") || !events.seen.contains("\"ttl_s\":600.0") {
+                events.next().unwrap();
+            }
+            hunt.through("the events", &events.seen);
             server.kill();
             let server = launch().start();
             let waiter = park(&server, &pool, &mut hunt);
@@ -242,6 +249,40 @@ fn hold(client: &mut Client, pool: &str, hunt: &mut Hunt) {
     let borrow = format!("/l/{pool}/borrow");
     let lease = client.call_with("POST", &borrow, &[("idempotency-key", &key)], b"{\"ttl\":600}").unwrap().expect(200);
     hunt.secrets.push(lease.text("lease"));
+}
+
+/// Whatever shows what is held, who waits and what happened.
+fn watch(client: &mut Client, pool: &str, hunt: &mut Hunt) {
+    let key =
+        client.call("POST", "/v1/observe/pool", &format!("{{\"id\":\"{pool}\"}}")).unwrap().expect(200).text("key");
+    hunt.through("a key", &key);
+    for target in [
+        "/v1/observe/resources".to_owned(),
+        "/v1/observe/resources?kind=pool&state=held&sort=expiry&limit=1".to_owned(),
+        format!("/v1/observe/resources/{key}"),
+        format!("/v1/observe/resources/{key}/history"),
+        "/v1/observe/series".to_owned(),
+    ] {
+        let shown = client.call("GET", &target, "").unwrap().expect(200);
+        hunt.through(&target, &text(&shown.body));
+    }
+    let stray = hunt.plant();
+    for (method, target, body, status) in [
+        ("GET", format!("/v1/observe/resources/{stray}"), String::new(), 404),
+        ("GET", format!("/v1/observe/resources/pool:{stray}"), String::new(), 404),
+        ("GET", format!("/v1/observe/resources?after={stray}"), String::new(), 400),
+        ("GET", format!("/v1/observe/resources?kind={stray}"), String::new(), 400),
+        ("GET", format!("/v1/observe/resources/{key}/history?since_unix={stray}"), String::new(), 400),
+        ("POST", "/v1/observe/pool".to_owned(), format!("{{\"id\":\"{stray}\"}}"), 404),
+        ("POST", "/v1/observe/pool".to_owned(), format!("{{\"id\":\"{stray}x\"}}"), 400),
+        ("POST", "/v1/admin/revoke".to_owned(), format!("{{\"key\":\"{stray}\",\"token\":1}}"), 400),
+        ("POST", "/v1/admin/revoke".to_owned(), format!("{{\"key\":\"lock:a\",\"token\":\"{stray}\"}}"), 400),
+        ("GET", format!("/v1/fence?kind=pool&resource={stray}&token=1"), String::new(), 400),
+        ("GET", format!("/v1/events?resource={stray}"), String::new(), 400),
+        ("GET", format!("/v1/events?last_event_id={stray}"), String::new(), 400),
+    ] {
+        hunt.refused(client.call(method, &target, &body).unwrap(), status);
+    }
 }
 
 /// Somebody who waits for what is held.

@@ -113,6 +113,7 @@ fn sign(asked: &mut Asked, caller: Caller) -> Result<(), Problem> {
             Ok(())
         }
         Asked::Claims(claims::Asked::Mistaken { .. })
+        | Asked::Observe(_)
         | Asked::Page(_)
         | Asked::Metrics { .. }
         | Asked::Health

@@ -6,6 +6,8 @@ use leasehold_engine::{ClaimId, Command, ResourceKey};
 
 use crate::app::Asked;
 use crate::dialect::claims;
+use crate::observe;
+use crate::observe::key::PublicKey;
 
 /// What a request needs to be allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,16 @@ pub(super) fn need(asked: &Asked) -> Need<'_> {
         Asked::Claims(claims::Asked::One { request, .. }) => need_of(&request.command),
         Asked::Claims(claims::Asked::Mistaken { claim, .. }) => Need::ClaimShown(*claim),
         Asked::Claims(claims::Asked::Claims(_) | claims::Asked::Resources(_)) => Need::List,
+        Asked::Observe(asked) => match asked {
+            observe::Asked::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
+            observe::Asked::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
+            observe::Asked::List(_)
+            | observe::Asked::Show(_)
+            | observe::Asked::History(..)
+            | observe::Asked::Series
+            | observe::Asked::FindPool(_)
+            | observe::Asked::Events(_) => Need::One(Action::Observe, Target::Service),
+        },
         Asked::Page(_) | Asked::Metrics { .. } => Need::One(Action::Observe, Target::Service),
         Asked::Health | Asked::Readiness | Asked::SignOn(_) => Need::Nothing,
     }
@@ -49,10 +61,20 @@ fn need_of(command: &Command) -> Need<'_> {
         }
         Command::ViewClaim { claim } => Need::ClaimShown(*claim),
         Command::ListClaims(_) | Command::ListResources { .. } => Need::List,
+        Command::Revoke { resource, .. } => Need::One(Action::RevokeAny, target(resource)),
+        Command::ViewFence { resource, .. } => Need::One(Action::Inspect, target(resource)),
+        Command::Survey { .. } | Command::Inspect { .. } => Need::One(Action::Observe, Target::Service),
         // The service sends these to itself.
         Command::Withdraw { .. } | Command::HandBack { .. } | Command::Mark => {
             Need::One(Action::Admin, Target::Service)
         }
+    }
+}
+
+fn public_target(key: &PublicKey) -> Target<'_> {
+    match key {
+        PublicKey::Named(resource) => target(resource),
+        PublicKey::Pool(_) => Target::Pool,
     }
 }
 

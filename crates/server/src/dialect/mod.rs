@@ -22,7 +22,7 @@ use leasehold_engine::ClaimId;
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
 pub(crate) use denial::unserved;
-pub(crate) use header::{idempotency_key, listen_us};
+pub(crate) use header::{idempotency_key, listen_us, plain_seconds_us};
 
 use crate::driver::{Answered, Handle};
 use crate::http::router::Params;
@@ -52,7 +52,7 @@ pub(crate) struct Reply<'a> {
 }
 
 /// Asks the engine and waits for the durable answer.
-async fn ask<'a>(
+pub(crate) async fn ask<'a>(
     driver: &Handle,
     request: Request,
     id: &'a RequestId,

@@ -90,6 +90,38 @@ impl Object {
         self
     }
 
+    pub(crate) fn null(&mut self, name: &str) -> &mut Self {
+        self.raw(name, "null")
+    }
+
+    pub(crate) fn optional_string(&mut self, name: &str, value: Option<&str>) -> &mut Self {
+        match value {
+            Some(value) => self.string(name, value),
+            None => self.null(name),
+        }
+    }
+
+    pub(crate) fn optional_integer(&mut self, name: &str, value: Option<u64>) -> &mut Self {
+        match value {
+            Some(value) => self.integer(name, value),
+            None => self.null(name),
+        }
+    }
+
+    pub(crate) fn optional_uuid(&mut self, name: &str, value: Option<u128>) -> &mut Self {
+        match value {
+            Some(value) => self.uuid(name, value),
+            None => self.null(name),
+        }
+    }
+
+    pub(crate) fn optional_seconds(&mut self, name: &str, value_us: Option<u64>) -> &mut Self {
+        match value_us {
+            Some(value_us) => self.float_seconds(name, value_us),
+            None => self.null(name),
+        }
+    }
+
     /// A point in time, to the microsecond.
     pub(crate) fn time(&mut self, name: &str, wall: Wall) -> &mut Self {
         let bytes = self.name(name);
@@ -105,11 +137,26 @@ impl Object {
     }
 }
 
+/// `[{…},{…}]`
+pub(crate) fn array<T>(items: &[T], write: impl Fn(&mut Object, &T)) -> Vec<u8> {
+    let mut bytes = vec![b'['];
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            bytes.push(b',');
+        }
+        let mut object = Object::nested(bytes);
+        write(&mut object, item);
+        bytes = object.end();
+    }
+    bytes.push(b']');
+    bytes
+}
+
 pub(crate) fn write_string(bytes: &mut Vec<u8>, value: &str) {
     serde_json::to_writer(bytes, value).expect("a string can be written to memory");
 }
 
-fn write_seconds(bytes: &mut Vec<u8>, value_us: u64) {
+pub(crate) fn write_seconds(bytes: &mut Vec<u8>, value_us: u64) {
     let mut buffer = itoa::Buffer::new();
     bytes.extend_from_slice(buffer.format(value_us / S_US).as_bytes());
     let mut fraction = value_us % S_US;

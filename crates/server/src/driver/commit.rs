@@ -154,17 +154,18 @@ impl Committer {
         self.store.append(batch)?;
         let took = started.elapsed();
         self.shared.durable.store(batch.last.0, Ordering::Relaxed);
-        let mut leaving = {
+        let (mut leaving, totals) = {
             let mut inner = self.shared.lock();
             inner.is_appending = false;
             inner.partition.append_done(self.shared.clock.read());
-            inner.leaving()
+            (inner.leaving(), inner.partition.totals())
         };
         self.answered = leaving.told.len();
-        let effects = std::mem::take(&mut leaving.effects);
-        // Callers first, then the rest of the world.
+        let happened = std::mem::take(&mut leaving.happened);
+        // Callers first, then the rest of the world, in order: nobody else tells of what was appended.
         self.shared.deliver(leaving);
-        self.shared.observer.happened(effects.into_iter());
+        self.shared.observer.happened(&happened);
+        self.shared.observer.record(&happened, &totals);
         self.shared.observer.appended(batch, took);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use leasehold_engine::{ClaimId, Command, Reply, Totals};
+use leasehold_engine::{ClaimId, Command, Reply, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
 
 use super::Shared;
@@ -60,6 +60,11 @@ impl Handle {
     /// Everything up to here is durable: the place of an answer that depends on nothing.
     pub fn durable(&self) -> (Epoch, Position) {
         (self.shared.epoch, Position(self.shared.durable.load(Ordering::Relaxed)))
+    }
+
+    /// What the wall clock shows, for people to read.
+    pub fn wall(&self) -> Wall {
+        self.shared.clock.read().wall
     }
 
     /// With a manual clock: lets this much time pass while the service runs, doing all that becomes due on the way.

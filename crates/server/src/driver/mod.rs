@@ -30,14 +30,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 
-use leasehold_engine::{ClaimId, Effect};
-use leasehold_journal::{Epoch, Partition, PartitionLimits, Recovery, StoreError, Told};
+use leasehold_engine::ClaimId;
+use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Recovery, StoreError, Told};
 use tokio::sync::watch;
 
 pub use clock::Clock;
 pub use handle::{Answered, Handle};
 
-use crate::observe::Observer;
+use crate::observe::{Beginning, Observer};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot};
 
@@ -88,8 +88,10 @@ enum Committing {
 impl Driver {
     /// Goes on from what was recovered and starts serving callers on the runtime it is called from.
     pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
-        let Recovery { engine, store, epoch, head, at, partition: number, .. } = recovery;
-        let mut partition = Partition::new(engine, number, epoch, head, at, limits, clock.read());
+        let Recovery { engine, store, epoch, head, at, partition: number, history, .. } = recovery;
+        let clocks = clock.read();
+        observer.begin(Beginning { epoch, head, history, secret: store.secret(), wall: clocks.wall });
+        let mut partition = Partition::new(engine, number, epoch, head, at, limits, clocks);
         if store.is_forgetful() {
             partition.stop_journaling();
         }
@@ -141,8 +143,10 @@ impl Driver {
         }
     }
 
-    /// Turns new callers away and answers the parked ones. What was said before is still appended and answered.
+    /// Turns new callers away, answers the parked ones and ends event streams. What was said before is still appended
+    /// and answered.
     pub fn close(&self) {
+        self.shared.observer.close();
         let leaving = {
             let mut inner = self.shared.lock();
             let clocks = self.shared.clock.read();
@@ -188,7 +192,13 @@ impl Shared {
             self.pulse.notify_one();
         }
         let wake = if inner.partition.has_batch() { inner.wake_committer() } else { None };
-        Leaving { wake, ..inner.leaving() }
+        let leaving = Leaving { wake, ..inner.leaving() };
+        if !leaving.happened.is_empty() {
+            // Without a journal things are told by whoever made them happen, each on a thread of its own. Under the lock
+            // they are recorded in order.
+            self.observer.record(&leaving.happened, &inner.partition.totals());
+        }
+        leaving
     }
 
     /// Wakes the committer, sends answers and tells of what happened. An answer that tells of a new claim and finds nobody is handed back,
@@ -196,7 +206,8 @@ impl Shared {
     fn deliver(&self, mut leaving: Leaving) {
         loop {
             leaving.wake.take().map(Waker::wake);
-            self.observer.happened(leaving.effects.drain(..));
+            self.observer.happened(&leaving.happened);
+            leaving.happened.clear();
             let mut untold = Vec::new();
             for Told { to, answer, epoch, position, untold: told_of } in leaving.told.drain(..) {
                 if let Err(answered) = to.send(Answered { answer, epoch, position, untold: told_of }) {
@@ -233,23 +244,23 @@ impl Inner {
     fn leaving(&mut self) -> Leaving {
         let mut leaving = Leaving::default();
         self.partition.poll_told(&mut leaving.told);
-        self.partition.poll_effects(&mut leaving.effects);
+        self.partition.poll_effects(&mut leaving.happened);
         leaving
     }
 }
 
-/// Answers and effects on their way out of the lock.
+/// Answers and what happened, on their way out of the lock.
 #[derive(Debug, Default)]
 struct Leaving {
     told: Vec<Told<Caller>>,
-    effects: Vec<Effect>,
+    happened: Vec<Happened>,
     /// The committer, if there is something for it to do and it sleeps.
     wake: Option<Waker>,
 }
 
 impl Leaving {
     fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.effects.is_empty() && self.wake.is_none()
+        self.told.is_empty() && self.happened.is_empty() && self.wake.is_none()
     }
 }
 

@@ -10,7 +10,7 @@
 //! ────────────▶ reading a head ◀──────────────── idle ◀──────────────┐
 //!                     │   head_timeout              idle_timeout      │ last answer done
 //!                     └──────────────────▶ answering ─────────────────┘
-//!                        head complete      (no deadline of its own)
+//!                        head complete      (no deadline of its own; a stream: stall_timeout since the last write)
 //! ```
 
 use std::pin::Pin;
@@ -35,6 +35,8 @@ pub(super) struct Activity {
     connected_at: Instant,
     /// Requests whose head is complete and whose answer is not.
     answering: AtomicU32,
+    /// Those of them whose answer is a stream, which nobody waits for to end.
+    streaming: AtomicU32,
     /// When the first byte of the head being read came, in microseconds since `connected_at`.
     head_began_us: AtomicU64,
     /// When the last answer made progress, in microseconds since `connected_at`.
@@ -49,6 +51,7 @@ impl Activity {
         Arc::new(Activity {
             connected_at: Instant::now(),
             answering: AtomicU32::new(0),
+            streaming: AtomicU32::new(0),
             head_began_us: AtomicU64::new(0),
             idle_since_us: AtomicU64::new(0),
             multiplexed: AtomicBool::new(false),
@@ -78,11 +81,16 @@ impl Activity {
         }
         self.answering.fetch_add(1, Relaxed);
         self.head_began_us.store(NO_HEAD, Relaxed);
-        Answering(Arc::clone(self))
+        Answering { activity: Arc::clone(self), is_stream: false }
     }
 
-    /// When this connection has to be closed, as things stand. `None` while an answer is under way.
+    /// When this connection has to be closed, as things stand. `None` while an answer is under way, unless it is a
+    /// stream: there something is written every few seconds, and if it is not, the peer has stopped reading.
     pub(super) fn deadline(&self, limits: &HttpLimits) -> Option<Instant> {
+        if self.streaming.load(Relaxed) > 0 {
+            let written_us = self.idle_since_us.load(Relaxed);
+            return Some(self.connected_at + Duration::from_micros(written_us) + limits.stall_timeout);
+        }
         if self.answering.load(Relaxed) > 0 {
             return None;
         }
@@ -93,6 +101,12 @@ impl Activity {
         Some(self.connected_at + Duration::from_micros(since_us) + allowed)
     }
 
+    /// Whether all that is under way are streams. Nobody is left without an answer if those are cut.
+    pub(super) fn is_only_streaming(&self) -> bool {
+        let streaming = self.streaming.load(Relaxed);
+        streaming > 0 && streaming == self.answering.load(Relaxed)
+    }
+
     fn now_us(&self) -> u64 {
         u64::try_from(self.connected_at.elapsed().as_micros()).expect("no connection lives for 500 000 years")
     }
@@ -100,12 +114,27 @@ impl Activity {
 
 /// Held while a request is being answered: by the service until there is a response, then by its body.
 #[derive(Debug)]
-pub(super) struct Answering(Arc<Activity>);
+pub(super) struct Answering {
+    activity: Arc<Activity>,
+    is_stream: bool,
+}
+
+impl Answering {
+    fn with_stream(mut self) -> Self {
+        self.activity.on_written();
+        self.activity.streaming.fetch_add(1, Relaxed);
+        self.is_stream = true;
+        self
+    }
+}
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.0.idle_since_us.store(self.0.now_us(), Relaxed);
-        let before = self.0.answering.fetch_sub(1, Relaxed);
+        self.activity.on_written();
+        if self.is_stream {
+            self.activity.streaming.fetch_sub(1, Relaxed);
+        }
+        let before = self.activity.answering.fetch_sub(1, Relaxed);
         assert!(before > 0, "every answer that ends has begun");
     }
 }
@@ -119,6 +148,7 @@ pub(super) struct TrackedBody {
 
 impl TrackedBody {
     pub(super) fn new(body: Body, answering: Answering) -> Self {
+        let answering = if body.is_stream() { answering.with_stream() } else { answering };
         TrackedBody { body, _answering: answering }
     }
 }
@@ -192,5 +222,18 @@ mod tests {
         drop(activity.begin_answer(true));
         activity.on_read();
         assert_eq!(deadline_s(&activity), Some(75));
+    }
+
+    #[test]
+    fn a_stream_lives_as_long_as_something_is_written() {
+        let activity = Activity::new();
+        let body = TrackedBody::new(Body::stream((), |()| std::future::pending()), activity.begin_answer(false));
+        assert_eq!(deadline_s(&activity), Some(30), "not the idle deadline");
+        assert!(activity.is_only_streaming());
+        let answer = activity.begin_answer(true);
+        assert!(!activity.is_only_streaming(), "somebody else waits for an answer");
+        drop((body, answer));
+        assert_eq!(deadline_s(&activity), Some(75));
+        assert!(!activity.is_only_streaming());
     }
 }

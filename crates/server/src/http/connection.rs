@@ -21,7 +21,9 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::{Activity, Answering, TrackedBody};
-use super::limits::{H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits};
+use super::limits::{
+    H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
+};
 use super::listen::{Handler, Peer};
 use super::response::Body;
 
@@ -154,7 +156,8 @@ async fn keep_deadlines<H, C: Future>(
                 return Poll::Ready(());
             }
             if cut_at.is_none() && shared.stopping.has_begun() {
-                cut_at = Some(Instant::now() + shared.limits.drain_timeout);
+                let patience = if activity.is_only_streaming() { STREAM_DRAIN } else { shared.limits.drain_timeout };
+                cut_at = Some(Instant::now() + patience.min(shared.limits.drain_timeout));
                 finish(connection.as_mut());
                 continue;
             }

@@ -34,6 +34,10 @@ pub const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Connections over the limit that are told so at the same time. Past this they are closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 
+/// After the signal to stop: how long a stream may take to end. It is told at once, so this is for a reader that stopped
+/// reading.
+pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
+
 /// The times and counts of the HTTP side that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
@@ -49,6 +53,8 @@ pub struct HttpLimits {
     pub ping_interval: Duration,
     /// … and is given up after this long without one.
     pub ping_timeout: Duration,
+    /// A stream to which nothing could be written for this long has a reader that stopped reading.
+    pub stall_timeout: Duration,
     /// After the signal to stop: how long answers under way may take.
     pub drain_timeout: Duration,
 }
@@ -62,6 +68,7 @@ impl Default for HttpLimits {
             body_timeout: Duration::from_secs(10),
             ping_interval: Duration::from_secs(20),
             ping_timeout: Duration::from_secs(20),
+            stall_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
         }
     }

@@ -3,12 +3,13 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use pin_project_lite::pin_project;
 
 use super::request::RequestId;
 
@@ -20,34 +21,102 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The usual three, and room for a position, a `Location`, a `Retry-After`, and hyper's own two.
 const HEADERS_USUAL: usize = 8;
 
-/// What an answer carries: bytes that are there from the start. (Event streams will be a second kind.)
-#[derive(Debug, Default)]
-pub struct Body {
+/// What an answer carries: bytes that are there from the start, or a stream of them as they come.
+#[derive(Default)]
+pub struct Body(Kind);
+
+enum Kind {
     /// Empty once taken.
-    bytes: Bytes,
+    Whole(Bytes),
+    Stream(Pin<Box<dyn Frames>>),
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Kind::Whole(Bytes::new())
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Kind::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+impl Body {
+    /// A body that has no end yet: `next` makes a piece of it out of `state`, and the state to go on with.
+    pub fn stream<S, F>(state: S, next: impl Fn(S) -> F + Send + 'static) -> Body
+    where
+        S: Send + 'static,
+        F: Future<Output = Option<(Bytes, S)>> + Send + 'static,
+    {
+        let under_way = Some(next(state));
+        Body(Kind::Stream(Box::pin(Unfold { next, under_way })))
+    }
+
+    /// Whether this is a stream: nobody waits for its end.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self.0, Kind::Stream(_))
+    }
+}
+
+/// Pieces of a body, one after the other.
+trait Frames: Send {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
+pin_project! {
+    /// The piece that is being made, and how to make the next one.
+    struct Unfold<N, F> {
+        next: N,
+        // `None` once it has ended.
+        #[pin]
+        under_way: Option<F>,
+    }
+}
+
+impl<S, N, F> Frames for Unfold<N, F>
+where
+    N: Fn(S) -> F + Send,
+    F: Future<Output = Option<(Bytes, S)>> + Send,
+{
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut this = self.project();
+        let Some(under_way) = this.under_way.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let made = ready!(under_way.poll(cx));
+        let (bytes, following) = match made {
+            Some((bytes, state)) => (Some(bytes), Some((this.next)(state))),
+            None => (None, None),
+        };
+        this.under_way.set(following);
+        Poll::Ready(bytes)
+    }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Body { bytes }
+        Body(Kind::Whole(bytes))
     }
 }
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
-        Body { bytes: bytes.into() }
+        Body(Kind::Whole(bytes.into()))
     }
 }
 
 impl From<String> for Body {
     fn from(text: String) -> Self {
-        Body { bytes: text.into() }
+        Body(Kind::Whole(text.into()))
     }
 }
 
 impl From<&'static str> for Body {
     fn from(text: &'static str) -> Self {
-        Body { bytes: Bytes::from_static(text.as_bytes()) }
+        Body(Kind::Whole(Bytes::from_static(text.as_bytes())))
     }
 }
 
@@ -55,19 +124,28 @@ impl HttpBody for Body {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.bytes.is_empty() {
-            return Poll::Ready(None);
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Kind::Stream(frames) => {
+                frames.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
         }
-        Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty()
+        match &self.0 {
+            Kind::Whole(bytes) => bytes.is_empty(),
+            Kind::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.len() as u64)
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Stream(_) => SizeHint::default(),
+        }
     }
 }
 
@@ -128,5 +206,18 @@ mod tests {
         assert_eq!(frame.into_data().unwrap(), "{}");
         assert!(body.is_end_stream());
         assert!(matches!(Pin::new(&mut body).poll_frame(&mut cx), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn a_stream_comes_piece_by_piece_and_ends() {
+        let mut body = Body::stream(2, |left: u8| async move { Some((Bytes::from(vec![left]), left.checked_sub(1)?)) });
+        assert_eq!((body.size_hint().exact(), body.is_end_stream(), body.is_stream()), (None, false, true));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut taken = Vec::new();
+        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut cx) {
+            taken.push(frame.into_data().unwrap()[0]);
+        }
+        assert_eq!(taken, [2, 1]);
+        assert!(matches!(Pin::new(&mut body).poll_frame(&mut cx), Poll::Ready(None)), "also when asked again");
     }
 }

@@ -50,7 +50,6 @@ pub(crate) struct Metrics {
     requests: Requests,
     pub(crate) sign_ins: SignIns,
     pub(crate) connections: Connections,
-    #[allow(dead_code, reason = "for the event stream to count in")]
     pub(crate) events: Events,
 
     // What happened to claims.
@@ -99,7 +98,6 @@ pub(crate) struct Connections {
 
 /// Whoever follows the event stream.
 #[derive(Debug)]
-#[allow(dead_code, reason = "for the event stream to count in")]
 pub(crate) struct Events {
     pub(crate) readers: Gauge,
     /// Events put into the ring.
@@ -168,7 +166,7 @@ impl Default for Metrics {
             },
             events: Events {
                 readers: gauge(r, "event_readers", "Readers of the event stream"),
-                told: counter(r, "events", "Events told to whoever reads the stream"),
+                told: counter(r, "events", "Events put into the ring for readers of the stream"),
                 dropped: counter(r, "events_dropped", "Events no reader can resume from any more (events_kept)"),
                 readers_cut: counter(r, "event_readers_cut", "Readers of the event stream that fell too far behind"),
             },
@@ -326,7 +324,7 @@ impl Metrics {
                 let labels = || EndingLabels { kind: kind.as_str(), how: ENDINGS[column] };
                 self.endings.at(kind as usize, column, labels).inc();
             }
-            What::Configured { .. } | What::Unconfigured | What::GraceOver { .. } => {}
+            What::Configured { .. } | What::Unconfigured | What::GraceOver => {}
         }
     }
 

@@ -1,21 +1,88 @@
-//! What happened, once it is durable: to the log and to the metrics. Runs on the committer's thread, so it is brief.
-//! Pools are named in neither: their id is a credential.
+//! What happened, once it is durable, and whoever watches: the log, metrics, events, and the endpoints that show the
+//! service as it is. What happens is taken in on the committer's thread, so that is brief, and nothing is put into words
+//! there for nobody.
+//!
+//! ```text
+//!  committer ── happened ──▶ log, metrics            GET /v1/observe/…  ─▶ `list`, `detail`: the engine, slice by slice
+//!            └─ record ────▶ events::Ring, Series    GET /v1/events     ─▶ events::Reader, a cursor in the ring
+//! ```
+//!
+//! Pools appear nowhere here under their id, which is a credential: they have a digest (`digest`) or no name at all.
 
+mod detail;
+pub(crate) mod digest;
+pub(crate) mod key;
+mod list;
+mod log;
+pub(crate) mod openapi;
+mod routes;
+mod series;
+
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use leasehold_engine::{Effect, Ending, Kind, ResourceKey, What};
-use leasehold_journal::{Batch, Sizes};
+use leasehold_engine::{Kind, Totals, Wall};
+use leasehold_journal::{Batch, Epoch, Happened, History, Position, Sizes};
+use tokio::sync::Semaphore;
 
+use crate::events::Events;
 use crate::metrics::Metrics;
+use digest::Digester;
+pub(crate) use routes::{Action, Asked, answer, endpoints, parse};
+use series::Series;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Observer {
     pub(crate) metrics: Metrics,
+    pub(crate) events: Events,
+    series: Series,
+    /// Whose turn it is to go over all resources.
+    surveys: Semaphore,
+    digester: OnceLock<Digester>,
+}
+
+/// What is known when the partition starts.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) epoch: Epoch,
+    pub(crate) head: Position,
+    pub(crate) history: History,
+    /// Where the data has one, so that digests stay the same.
+    pub(crate) secret: Option<[u8; 32]>,
+    pub(crate) wall: Wall,
+}
+
+impl Default for Observer {
+    fn default() -> Self {
+        Observer::new(crate::Settings::default().events_kept)
+    }
 }
 
 impl Observer {
-    pub fn new() -> Self {
-        Observer::default()
+    /// Keeps the last `events_kept` events for whoever comes later.
+    pub fn new(events_kept: usize) -> Self {
+        Observer {
+            metrics: Metrics::default(),
+            events: Events::new(events_kept),
+            series: Series::new(),
+            surveys: Semaphore::new(list::SURVEYS_MAX),
+            digester: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn begin(&self, beginning: Beginning) {
+        let Beginning { epoch, head, history, secret, wall } = beginning;
+        self.digester.get_or_init(|| Digester::new(secret.unwrap_or_else(rand::random)));
+        self.events.begin(epoch, head, history, wall);
+    }
+
+    pub(crate) fn digester(&self) -> &Digester {
+        self.digester.get().expect("nobody is served before the partition has started")
+    }
+
+    /// Streams end, so that nobody holds up the end.
+    pub(crate) fn close(&self) {
+        self.events.close();
     }
 
     pub(crate) fn appended(&self, batch: &Batch, took: Duration) {
@@ -32,72 +99,23 @@ impl Observer {
         self.metrics.checkpointed();
     }
 
-    pub(crate) fn happened(&self, effects: impl Iterator<Item = Effect>) {
-        for effect in effects {
-            self.metrics.effect(&effect);
+    /// Counted and logged, in whatever order.
+    pub(crate) fn happened(&self, happened: &[Happened]) {
+        for Happened { effect, .. } in happened {
+            self.metrics.effect(effect);
             match effect.resource.kind() {
                 // Few and precious: people follow these in the log.
-                Kind::Lock => log_lock(&effect),
-                Kind::Pool | Kind::Claim => log_quietly(&effect),
+                Kind::Lock => log::lock(effect),
+                Kind::Pool | Kind::Claim => log::quietly(effect),
             }
         }
     }
-}
 
-fn log_lock(effect: &Effect) {
-    let job = effect.resource.name().map_or("", |name| &**name);
-    let client = effect.client.as_deref().unwrap_or("");
-    match &effect.what {
-        What::Granted { token, waited_us, from, .. } => {
-            let from = from.as_deref();
-            let waited_s = seconds(*waited_us);
-            tracing::info!(job, client, from, token = token.0, waited_s, "lock acquired");
-        }
-        What::Renewed { token, held_us } => {
-            tracing::info!(job, client, token = token.0, held_s = seconds(*held_us), "lock renewed");
-        }
-        What::GraceBegan { token, held_us } => {
-            tracing::info!(job, client, token = token.0, held_s = seconds(*held_us), "lock expired, grace begins");
-        }
-        What::GraceOver { token } => {
-            tracing::info!(job, client, token = token.0, "grace over, anybody may take the lock");
-        }
-        What::Queued => tracing::info!(job, client, "waiting for the lock"),
-        What::Ended { how, held_us, .. } => match (how, held_us) {
-            (Ending::Released, Some(held_us)) => {
-                tracing::info!(job, client, held_s = seconds(*held_us), "lock released");
-            }
-            (how, Some(held_us)) => tracing::info!(job, client, ?how, held_s = seconds(*held_us), "lock ended"),
-            (how, None) => tracing::info!(job, client, ?how, "stopped waiting for the lock"),
-        },
-        What::Configured { .. } | What::Unconfigured => {}
+    /// Kept for whoever watches. To be called in the order of the journal.
+    pub(crate) fn record(&self, happened: &[Happened], totals: &Totals) {
+        self.series.push(happened, totals);
+        let dropped = self.events.push(happened);
+        self.metrics.events.told.inc_by(happened.len() as u64);
+        self.metrics.events.dropped.inc_by(dropped);
     }
-}
-
-fn log_quietly(effect: &Effect) {
-    let kind = effect.resource.kind().as_str();
-    let resource = match &effect.resource {
-        ResourceKey::Pool(_) => None,
-        ResourceKey::Claim(name) | ResourceKey::Lock(name) => Some(&**name),
-    };
-    match &effect.what {
-        What::Granted { slot, token, waited_us, .. } => {
-            tracing::debug!(kind, resource, slot, token = token.0, waited_s = seconds(*waited_us), "granted");
-        }
-        What::Renewed { token, held_us } => {
-            tracing::debug!(kind, resource, token = token.0, held_s = seconds(*held_us), "renewed");
-        }
-        What::Queued => tracing::debug!(kind, resource, "waiting"),
-        What::Ended { how, held_us, .. } => {
-            tracing::debug!(kind, resource, ?how, held_s = held_us.map(seconds), "ended");
-        }
-        What::Configured { capacity } => tracing::debug!(kind, resource, capacity, "configured"),
-        What::Unconfigured => tracing::debug!(kind, resource, "unconfigured"),
-        What::GraceBegan { .. } | What::GraceOver { .. } => {}
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people to read")]
-fn seconds(microseconds: u64) -> f64 {
-    microseconds as f64 / 1e6
 }

@@ -17,6 +17,7 @@ use crate::auth;
 use crate::dialect::{claims, lock, pools};
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Endpoint;
+use crate::observe;
 use crate::settings::Settings;
 
 /// What a listener with this face serves, under these settings.
@@ -84,6 +85,7 @@ fn operation(action: Action, settings: &Settings) -> Operation {
         Action::Pools(action) => pools::openapi::operation(action, settings),
         Action::Claims(action) => claims::openapi::operation(action, settings),
         Action::Lock(action) => lock::openapi::operation(action, settings),
+        Action::Observe(action) => observe::openapi::operation(action),
         Action::Dashboard(action) => service::dashboard(action),
         Action::Docs(action) => service::docs(action),
         Action::SignOn(auth::Action::Whoami) => service::whoami(),
@@ -98,6 +100,7 @@ fn schemas(settings: &Settings) -> Map<String, Value> {
     all.extend(pools::openapi::schemas(settings));
     all.extend(claims::openapi::schemas(settings));
     all.extend(lock::openapi::schemas());
+    all.extend(observe::openapi::schemas());
     all.extend(service::schemas());
     let count = all.len();
     let schemas: Map<_, _> = all.into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect();

@@ -16,11 +16,12 @@ pub(crate) enum Tag {
     Claims,
     Resources,
     Lock,
+    Observe,
     Service,
 }
 
 impl Tag {
-    pub(super) const ALL: [Tag; 5] = [Tag::Pools, Tag::Claims, Tag::Resources, Tag::Lock, Tag::Service];
+    pub(super) const ALL: [Tag; 6] = [Tag::Pools, Tag::Claims, Tag::Resources, Tag::Lock, Tag::Observe, Tag::Service];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -28,6 +29,7 @@ impl Tag {
             Tag::Claims => "Claims",
             Tag::Resources => "Resources",
             Tag::Lock => "Lock",
+            Tag::Observe => "Observe",
             Tag::Service => "Service",
         }
     }
@@ -46,6 +48,10 @@ impl Tag {
             Tag::Lock => {
                 "One holder, who keeps the lock by renewing and gets a grace period to come back in. Everything is in the \
                  query, so that a line of curl is enough."
+            }
+            Tag::Observe => {
+                "For whoever watches or runs the service: everything that is held, waited for and happening, whatever the \
+                 dialect. Pools appear under a digest, leases not at all."
             }
             Tag::Service => "About the service itself.",
         }

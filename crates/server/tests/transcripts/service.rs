@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use leasehold_engine::{Limits, Wall};
-use leasehold_journal::{PartitionLimits, TICK_US, recover};
+use leasehold_journal::{PartitionLimits, TICK_US, recover_with_history};
 use leasehold_server::duration::parse_setting;
 use leasehold_server::http::{bind, serve};
 use leasehold_server::{App, Clock, Driver, Handle, Observer, Settings};
@@ -67,6 +67,7 @@ impl Service {
             "max-count" => settings.max_count = u64::try_from(count()).expect("a count fits"),
             "retain-finished" => settings.retain_finished_us = us(),
             "retain-max" => settings.retain_max = count(),
+            "events-kept" => settings.events_kept = count(),
             "max-waiters" => settings.max_waiters = count(),
             "public-url" => settings.public_url = Some(value.to_owned()),
             _ => panic!("no setting is called {name}"),
@@ -82,9 +83,10 @@ impl Service {
             waiting_max: settings.max_waiters,
             ..Limits::default()
         };
-        let recovery = recover(&self.opener, 0, limits).expect("what was appended can be read");
+        let recovery =
+            recover_with_history(&self.opener, 0, limits, settings.events_kept).expect("what was appended can be read");
         let partition_limits = PartitionLimits { callers_max: 10_000, store_timeout_us: settings.store_timeout_us };
-        let observer = Arc::new(Observer::new());
+        let observer = Arc::new(Observer::new(settings.events_kept));
         let _entered = self.runtime.enter();
         let driver = Driver::start(recovery, partition_limits, Arc::clone(&observer), Clock::manual(self.wall));
         let handle = driver.handle();

@@ -2,6 +2,7 @@
 
 mod client;
 mod server;
+mod stream;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, Position, Response};
 pub(crate) use server::{Ended, Launch, Server, leasehold, output_of};
+pub(crate) use stream::EventStream;
 
 /// Long enough that no machine is too slow for it, short enough that a test that hangs fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@
 
 use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, Holder, ResourceView};
 
-use crate::dialect::text::Object;
+use crate::dialect::text::{Object, array};
 
 pub(super) fn claim(base_url: &str, view: &ClaimView) -> Vec<u8> {
     let mut object = Object::new();
@@ -92,21 +92,6 @@ pub(super) fn deleted(was_there: bool) -> Vec<u8> {
     let mut object = Object::new();
     object.boolean("deleted", was_there);
     object.end()
-}
-
-/// `[{…},{…}]`
-fn array<T>(items: &[T], write: impl Fn(&mut Object, &T)) -> Vec<u8> {
-    let mut bytes = vec![b'['];
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            bytes.push(b',');
-        }
-        let mut object = Object::nested(bytes);
-        write(&mut object, item);
-        bytes = object.end();
-    }
-    bytes.push(b']');
-    bytes
 }
 
 pub(super) fn status_name(status: ClaimStatus) -> &'static str {

@@ -66,7 +66,7 @@ impl World {
         let recovery = recover(&opener, 0, Limits::default()).expect("there is nothing to read");
         let limits = PartitionLimits { callers_max: 100, store_timeout_us: HOUR_US };
         let clock = Clock::manual(Wall(1_700_000_000_000_000));
-        let driver = Driver::start(recovery, limits, Arc::new(Observer::new()), clock);
+        let driver = Driver::start(recovery, limits, Arc::new(Observer::default()), clock);
         let world = World { driver, store, durable, ids: Arc::default() };
         let configured = block_on(world.driver.handle().call(Command::Configure { resource: POOL, capacity }));
         assert!(matches!(configured.answer, Ok(Reply::Resource(_))), "{configured:?}");

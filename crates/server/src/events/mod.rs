@@ -1,0 +1,132 @@
+//! Server-sent events, `GET /v1/events`: everything that happens, as it becomes durable, for whoever listens.
+//!
+//! ```text
+//!  committer ─ push ─▶ Ring ─ bell ─▶ Reader (a cursor, a filter) ─ frames ─▶ socket
+//! ```
+//!
+//! The ring is every reader's queue: a reader takes from it what its socket has room for, and is cut when the ring has
+//! moved on past its cursor. So a slow reader costs nothing, and what comes in costs the same however many listen.
+
+mod reader;
+mod ring;
+pub(crate) mod routes;
+mod wire;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_engine::Wall;
+use leasehold_journal::{Epoch, Happened, History, Position};
+use tokio::sync::{Notify, Semaphore};
+
+pub(crate) use reader::Reader;
+use ring::Ring;
+pub(crate) use routes::Subscription;
+pub(crate) use wire::write_event;
+
+/// Readers at the same time. The next one gets a 503.
+pub(crate) const READERS_MAX: usize = 1_024;
+
+/// Events looked at under the ring's lock in one go: a fraction of a millisecond.
+const SCAN_MAX: usize = 2_048;
+
+#[derive(Debug)]
+pub(crate) struct Events {
+    ring: Mutex<Ring>,
+    /// Rung when something was pushed, or the end has come.
+    bell: Notify,
+    /// One permit a reader.
+    readers: Arc<Semaphore>,
+    is_closed: AtomicBool,
+}
+
+/// What happened to some resource, as far back as asked for and known.
+#[derive(Debug)]
+pub(crate) struct Past {
+    /// Oldest first.
+    pub(crate) events: Vec<Happened>,
+    /// Nothing that happened since then is missing.
+    pub(crate) complete_since: Wall,
+}
+
+impl Events {
+    pub(crate) fn new(events_kept: usize) -> Self {
+        Events {
+            ring: Mutex::new(Ring::new(events_kept)),
+            bell: Notify::new(),
+            readers: Arc::new(Semaphore::new(READERS_MAX)),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn begin(&self, epoch: Epoch, head: Position, history: History, wall: Wall) {
+        self.ring().begin(epoch, head, history, wall);
+    }
+
+    /// In the order of the journal. Says how many had to make room.
+    pub(crate) fn push(&self, happened: &[Happened]) -> u64 {
+        if happened.is_empty() {
+            return 0;
+        }
+        let dropped = {
+            let mut ring = self.ring();
+            happened.iter().map(|one| ring.push(one.clone())).sum()
+        };
+        self.bell.notify_waiters();
+        dropped
+    }
+
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.bell.notify_waiters();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// How many listen.
+    pub(crate) fn readers(&self) -> usize {
+        READERS_MAX - self.readers.available_permits()
+    }
+
+    /// Since when nothing is missing.
+    pub(crate) fn complete_since(&self) -> Wall {
+        self.ring().complete_since()
+    }
+
+    /// The newest `limit` of those that are `wanted` and not older than `since`.
+    pub(crate) fn past(&self, since: Wall, limit: usize, wanted: impl Fn(&Happened) -> bool) -> Past {
+        let mut events = Vec::new();
+        let mut before = Position(u64::MAX);
+        let mut complete_since = self.complete_since().max(since);
+        // In slices, as the committer needs the ring in between.
+        'slices: loop {
+            let ring = self.ring();
+            let Some(slice) = ring.read_back(before, SCAN_MAX) else { break };
+            for happened in slice {
+                before = happened.position;
+                if happened.wall < since {
+                    break 'slices;
+                }
+                if wanted(happened) {
+                    if events.len() == limit {
+                        complete_since = events.last().map_or(since, |oldest: &Happened| oldest.wall);
+                        break 'slices;
+                    }
+                    events.push(happened.clone());
+                }
+            }
+        }
+        events.reverse();
+        Past { events, complete_since }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // Nothing here is ever half done.
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

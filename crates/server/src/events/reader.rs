@@ -1,0 +1,151 @@
+//! One reader of events: where it is, what it wants, and what to send it next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_journal::Position;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+
+use super::ring::{EventId, FellBehind, Resume};
+use super::routes::{Filter, Subscription};
+use super::{SCAN_MAX, wire};
+use crate::observe::Observer;
+
+/// A reader that has heard nothing for this long hears at least that the line is open.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Between two looks of a reader that has caught up: what happens meanwhile goes out in one piece. The first event after a
+/// silence goes out at once.
+const PACE: Duration = Duration::from_millis(10);
+
+/// Events in one piece of a stream.
+const FRAME_EVENTS_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Reader {
+    observer: Arc<Observer>,
+    filter: Filter,
+    /// Everything up to here was sent, or was not wanted.
+    cursor: Position,
+    /// What the caller would resume from: the last id that was sent.
+    sent: EventId,
+    stage: Stage,
+    heartbeat_at: Instant,
+    /// When it last looked and found nothing more.
+    idle_since: Option<Instant>,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Greeting(Bytes),
+    Reading,
+    Over,
+}
+
+impl Reader {
+    /// A reader that goes on where it was, or begins now. `None` when there are too many.
+    pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, head: Position) -> Option<Reader> {
+        let events = &observer.events;
+        let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
+        let Subscription { filter, last_seen } = subscription;
+        let ring = events.ring();
+        let (newest, oldest) = (ring.newest_id(), ring.oldest_id());
+        let (sent, gap) = match last_seen {
+            None => (newest, None),
+            Some(id) => match ring.resume(id, head) {
+                Resume::After(_) => (id, None),
+                Resume::Gap { reason, after: _ } => (oldest, Some(reason)),
+            },
+        };
+        drop(ring);
+        let mut greeting = wire::hello(last_seen.filter(|_| gap.is_none()).unwrap_or(sent), newest, oldest);
+        if let Some(reason) = gap {
+            wire::gap(&mut greeting, reason, oldest);
+        }
+        Some(Reader {
+            observer: Arc::clone(observer),
+            filter,
+            cursor: sent.position,
+            sent,
+            stage: Stage::Greeting(greeting.into()),
+            heartbeat_at: Instant::now() + HEARTBEAT,
+            idle_since: None,
+            _permit: permit,
+        })
+    }
+
+    /// What to send next, once there is something; `None` at the end.
+    pub(crate) async fn next(mut self) -> Option<(Bytes, Reader)> {
+        match std::mem::replace(&mut self.stage, Stage::Reading) {
+            Stage::Greeting(greeting) => return Some((greeting, self)),
+            Stage::Over => return None,
+            Stage::Reading => {}
+        }
+        let observer = Arc::clone(&self.observer);
+        let events = &observer.events;
+        while !events.is_closed() {
+            if let Some(idle_since) = self.idle_since {
+                sleep_until(idle_since + PACE).await;
+            }
+            // Listening before looking, so that nothing happens in between unheard.
+            let mut rung = std::pin::pin!(events.bell.notified());
+            rung.as_mut().enable();
+            if events.is_closed() {
+                break;
+            }
+            match self.look() {
+                Err(FellBehind) => {
+                    self.observer.metrics.events.readers_cut.inc();
+                    self.stage = Stage::Over;
+                    return Some((wire::lagging(self.sent).into(), self));
+                }
+                Ok(Some(frame)) => return Some((frame, self)),
+                // Nothing for this reader among these, but there are more: others get their turn first.
+                Ok(None) if self.idle_since.is_none() => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Ok(None) => {}
+            }
+            tokio::select! {
+                () = rung => {}
+                () = sleep_until(self.heartbeat_at) => return Some((self.heartbeat(), self)),
+            }
+        }
+        self.stage = Stage::Over;
+        Some((Bytes::from_static(wire::GOODBYE), self))
+    }
+
+    /// The next events for this reader, if there are any among those it looks at.
+    fn look(&mut self) -> Result<Option<Bytes>, FellBehind> {
+        let digester = self.observer.digester();
+        let found = {
+            let ring = self.observer.events.ring();
+            let found =
+                ring.read(&mut self.cursor, SCAN_MAX, FRAME_EVENTS_MAX, |effect| self.filter.wants(effect, digester))?;
+            self.idle_since = ring.is_at_end(self.cursor).then(Instant::now);
+            found
+        };
+        let Some(last) = found.last() else { return Ok(None) };
+        self.sent = EventId::of(last);
+        self.heartbeat_at = Instant::now() + HEARTBEAT;
+        let mut frame = Vec::with_capacity(found.len() * 384);
+        for happened in &found {
+            wire::event(&mut frame, happened, digester);
+        }
+        Ok(Some(frame.into()))
+    }
+
+    /// A sign of life. It carries the id of what was passed over, so that who wants little does not fall behind.
+    fn heartbeat(&mut self) -> Bytes {
+        self.heartbeat_at = Instant::now() + HEARTBEAT;
+        let newest = self.observer.events.ring().newest_id();
+        if newest.position == self.cursor {
+            self.sent = newest;
+        }
+        wire::heartbeat(self.sent).into()
+    }
+}

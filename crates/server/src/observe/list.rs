@@ -1,0 +1,334 @@
+//! `GET /v1/observe/resources`: all resources, filtered, sorted and counted. The engine is surveyed slice by slice, so
+//! that a list of a hundred thousand holds up nobody, and only the lines of the page are kept.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use http::{HeaderMap, Response, StatusCode};
+use leasehold_engine::{Command, Kind, Reply as Engine, ResourceKey, ResourceLine, ResourceState, SurveyPage};
+use tokio::sync::Semaphore;
+
+use super::Observer;
+use super::digest::PoolDigest;
+use super::key::{parse_kind, public_name, write_key};
+use crate::dialect::text::{Object, array};
+use crate::dialect::{Reply, ask, unserved};
+use crate::driver::Handle;
+use crate::events::routes::known_kind;
+use crate::http::json::shown;
+use crate::http::query::Query;
+use crate::http::{Body, Problem, RequestId, response};
+
+pub(super) const LIMIT_DEFAULT: usize = 100;
+pub(super) const LIMIT_MAX: usize = 500;
+/// Longest text to look for.
+pub(super) const SEARCH_MAX: usize = 1_024;
+/// Resources and holders looked at under the engine's lock in one go: about a fifth of a millisecond.
+const SCAN_MAX: usize = 1_000;
+
+/// Surveys at the same time: each goes over everything there is, so they queue up.
+pub(super) const SURVEYS_MAX: usize = 2;
+
+/// What is to be listed.
+#[derive(Debug)]
+pub(crate) struct List {
+    kind: Option<Kind>,
+    state: Option<ResourceState>,
+    /// In lower case.
+    search: Option<String>,
+    sort: Sort,
+    limit: usize,
+    after: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Name,
+    /// The longest queue first.
+    Waiting,
+    /// The next to expire first.
+    Expiry,
+}
+
+/// Where a resource stands in a list: by what it is sorted by, then by name, then by kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    rank: u64,
+    name: Arc<str>,
+    kind: Kind,
+}
+
+impl Place {
+    fn parse(text: &str) -> Option<Place> {
+        let (rank, rest) = text.split_once('.')?;
+        let (kind, name) = rest.split_once(':')?;
+        Some(Place { rank: u64::from_str_radix(rank, 16).ok()?, name: Arc::from(name), kind: parse_kind(kind)? })
+    }
+
+    fn to_cursor(&self) -> String {
+        format!("{:x}.{}:{}", self.rank, self.kind.as_str(), self.name)
+    }
+}
+
+impl List {
+    pub(super) fn parse(query: &Query<'_>) -> Result<Self, Problem> {
+        query.refuse_unknown(&["kind", "state", "q", "sort", "limit", "after"])?;
+        let state = |text: &str| {
+            ResourceState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+                let allowed = ResourceState::ALL.map(ResourceState::as_str).join(", ");
+                Problem::bad_request(format!("state must be one of {allowed}, got {}", shown(text)))
+            })
+        };
+        let sort = |text: &str| match text {
+            "name" => Ok(Sort::Name),
+            "waiting" => Ok(Sort::Waiting),
+            "expiry" => Ok(Sort::Expiry),
+            _ => Err(Problem::bad_request(format!("sort must be one of name, waiting, expiry, got {}", shown(text)))),
+        };
+        let limit = |text: &str| {
+            text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
+                Problem::bad_request(format!("limit must be a whole number from 1 to {LIMIT_MAX}, got {}", shown(text)))
+            })
+        };
+        let after = |text: &str| {
+            Place::parse(text)
+                .ok_or_else(|| Problem::bad_request(format!("after must be what next was, got {}", shown(text))))
+        };
+        let search = query.get("q").filter(|text| !text.is_empty());
+        if let Some(text) = search.filter(|text| text.len() > SEARCH_MAX) {
+            return Err(Problem::bad_request(format!("q must have at most {SEARCH_MAX} bytes, got {}", text.len())));
+        }
+        let given = |name: &str| query.get(name).filter(|text| !text.is_empty());
+        Ok(List {
+            kind: given("kind").map(known_kind).transpose()?,
+            state: given("state").map(state).transpose()?,
+            search: search.map(str::to_lowercase),
+            sort: given("sort").map_or(Ok(Sort::Name), sort)?,
+            limit: given("limit").map_or(Ok(LIMIT_DEFAULT), limit)?,
+            after: given("after").map(after).transpose()?,
+        })
+    }
+
+    fn wants(&self, line: &ResourceLine, name: &str) -> bool {
+        self.kind.is_none_or(|kind| kind == line.resource.kind())
+            && self.state.is_none_or(|state| state == line.state)
+            && self.search.as_ref().is_none_or(|search| {
+                let has = |text: &str| text.to_lowercase().contains(&**search);
+                has(name) || line.holder.as_deref().is_some_and(has)
+            })
+    }
+
+    fn place(&self, page: &SurveyPage, line: &ResourceLine, name: Arc<str>) -> Place {
+        let rank = match self.sort {
+            Sort::Name => 0,
+            Sort::Waiting => u64::MAX - u64::from(line.waiting),
+            // A point in time, so that it stays the same while time goes on.
+            Sort::Expiry => line.next_expiry_us.map_or(u64::MAX, |left_us| page.now.at.plus(left_us).0),
+        };
+        Place { rank, name, kind: line.resource.kind() }
+    }
+}
+
+/// A line of the page, ordered by its place.
+#[derive(Debug)]
+struct Listed {
+    place: Place,
+    line: ResourceLine,
+}
+
+impl PartialEq for Listed {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+impl Eq for Listed {}
+impl PartialOrd for Listed {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Listed {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.place.cmp(&other.place)
+    }
+}
+
+/// What a survey found.
+#[derive(Debug, Default)]
+struct Found {
+    /// The first ones after the cursor, the last of them on top; one more than the page has, if there are more.
+    page: BinaryHeap<Listed>,
+    total: u64,
+    matched: u64,
+    by_kind: [u64; Kind::ALL.len()],
+    by_state: [u64; ResourceState::ALL.len()],
+}
+
+impl Found {
+    fn take(&mut self, list: &List, page: &SurveyPage, observer: &Observer) {
+        for line in &page.lines {
+            self.total += 1;
+            self.by_kind[line.resource.kind() as usize] += 1;
+            self.by_state[line.state as usize] += 1;
+            let name = public_name(&line.resource, observer.digester());
+            if !list.wants(line, &name) {
+                continue;
+            }
+            self.matched += 1;
+            let place = list.place(page, line, name);
+            if list.after.as_ref().is_some_and(|after| place <= *after) {
+                continue;
+            }
+            if self.page.len() > list.limit {
+                if self.page.peek().is_some_and(|last| last.place <= place) {
+                    continue;
+                }
+                self.page.pop();
+            }
+            self.page.push(Listed { place, line: line.clone() });
+        }
+    }
+}
+
+pub(super) async fn answer(
+    observer: &Observer,
+    driver: &Handle,
+    list: List,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let mut found = Found::default();
+    let reply = survey(&observer.surveys, driver, id, |page| {
+        found.take(&list, page, observer);
+        true
+    })
+    .await?;
+    Ok(reply.positioned(response::json(StatusCode::OK, id, write(&list, found, &reply, observer))))
+}
+
+/// The pool with this digest, looked for among all pools.
+pub(super) async fn find_pool(
+    observer: &Observer,
+    driver: &Handle,
+    digest: PoolDigest,
+) -> Result<Option<ResourceKey>, Problem> {
+    let digester = observer.digester();
+    let mut found = None;
+    let id = RequestId::of(&HeaderMap::new());
+    survey(&observer.surveys, driver, &id, |page| {
+        found = page.lines.iter().find_map(|line| match line.resource {
+            ResourceKey::Pool(pool) => (digester.of(pool) == digest).then_some(pool),
+            ResourceKey::Claim(_) | ResourceKey::Lock(_) => None,
+        });
+        // Pools come first of all kinds.
+        found.is_none() && page.lines.iter().all(|line| line.resource.kind() == Kind::Pool)
+    })
+    .await?;
+    Ok(found.map(|pool| {
+        digester.remember(pool);
+        ResourceKey::Pool(pool)
+    }))
+}
+
+/// Goes over all resources as long as `take` wants more.
+async fn survey<'a>(
+    surveys: &Semaphore,
+    driver: &Handle,
+    id: &'a RequestId,
+    mut take: impl FnMut(&SurveyPage) -> bool,
+) -> Result<Reply<'a>, Problem> {
+    let _turn = surveys.acquire().await.expect("it is never closed");
+    let mut after = None;
+    loop {
+        let (reply, answer) = ask(driver, Command::Survey { after, scan_max: SCAN_MAX }.into(), id).await;
+        let page = match answer {
+            Ok(Engine::Survey(page)) => page,
+            Ok(other) => unreachable!("a survey is answered as one, not {other:?}"),
+            Err(denial) => match unserved(denial) {
+                Ok(refusal) => unreachable!("nothing about a survey is refused: {refusal:?}"),
+                Err(problem) => return Err(problem),
+            },
+        };
+        if !take(&page) || page.next.is_none() {
+            return Ok(reply);
+        }
+        after = page.next;
+    }
+}
+
+fn write(list: &List, found: Found, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
+    let Found { page, total, matched, by_kind, by_state } = found;
+    let mut lines = page.into_sorted_vec();
+    let has_more = lines.len() > list.limit;
+    lines.truncate(list.limit);
+    let mut object = Object::new();
+    object
+        .string("position", &format!("{}.{}", reply.epoch, reply.position))
+        .integer("total", total)
+        .integer("matched", matched);
+    let mut counts = Object::new();
+    for (kind, count) in Kind::ALL.into_iter().zip(by_kind) {
+        counts.integer(kind.as_str(), count);
+    }
+    for (state, count) in ResourceState::ALL.into_iter().zip(by_state) {
+        counts.integer(state.as_str(), count);
+    }
+    object.name("counts").extend_from_slice(&counts.end());
+    let resources = array(&lines, |object, Listed { place, line }| {
+        if let ResourceKey::Pool(pool) = line.resource {
+            // Whoever sees it may look at it next.
+            observer.digester().remember(pool);
+        }
+        write_line(object, line, &place.name);
+    });
+    object.name("resources").extend_from_slice(&resources);
+    let next = lines.last().filter(|_| has_more).map(|last| last.place.to_cursor());
+    object.optional_string("next", next.as_deref());
+    object.end()
+}
+
+/// The members that a line of the list and the head of a detail have in common.
+pub(super) fn write_line(object: &mut Object, line: &ResourceLine, name: &str) {
+    write_key(object, line.resource.kind(), name);
+    object
+        .integer("capacity", line.capacity.into())
+        .integer("in_use", line.in_use.into())
+        .integer("waiting", line.waiting.into())
+        .string("state", line.state.as_str())
+        .optional_seconds("longest_wait_s", line.longest_wait_us)
+        .optional_seconds("next_expiry_s", line.next_expiry_us)
+        .optional_string("holder", line.holder.as_deref());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        for (rank, name, kind) in [(0, "deploy", Kind::Lock), (u64::MAX, "a.b:c", Kind::Claim), (17, "0f", Kind::Pool)]
+        {
+            let place = Place { rank, name: Arc::from(name), kind };
+            assert_eq!(Place::parse(&place.to_cursor()), Some(place));
+        }
+        for text in ["", "0", "0.lock", "x.lock:a", "0.door:a"] {
+            assert_eq!(Place::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (query, expected) in [
+            ("kind=door", r#"kind must be one of pool, claim, lock, got "door""#),
+            ("state=gone", r#"state must be one of free, held, contended, grace, lapsed, got "gone""#),
+            ("sort=age", r#"sort must be one of name, waiting, expiry, got "age""#),
+            ("limit=0", r#"limit must be a whole number from 1 to 500, got "0""#),
+            ("limit=501", r#"limit must be a whole number from 1 to 500, got "501""#),
+            ("after=x", r#"after must be what next was, got "x""#),
+            ("page=2", r#"unknown query parameter "page", allowed are kind, state, q, sort, limit, after"#),
+        ] {
+            assert_eq!(List::parse(&Query::parse(Some(query)).unwrap()).unwrap_err().reason, expected, "{query}");
+        }
+        // A form sends what was left open as empty.
+        assert!(List::parse(&Query::parse(Some("kind=&state=&q=&sort=&limit=&after=")).unwrap()).is_ok());
+    }
+}

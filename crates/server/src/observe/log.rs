@@ -1,0 +1,63 @@
+//! What happened, in the log. Pools are not named there: their id is a credential.
+
+use leasehold_engine::{Effect, Ending, ResourceKey, What};
+
+pub(super) fn lock(effect: &Effect) {
+    let job = effect.resource.name().map_or("", |name| &**name);
+    let client = effect.client.as_deref().unwrap_or("");
+    let token = effect.grant.map(|grant| grant.token.0);
+    match &effect.what {
+        What::Granted { waited_us, from, .. } => {
+            let from = from.as_deref();
+            let waited_s = seconds(*waited_us);
+            tracing::info!(job, client, from, token, waited_s, "lock acquired");
+        }
+        What::Renewed { held_us, .. } => {
+            tracing::info!(job, client, token, held_s = seconds(*held_us), "lock renewed");
+        }
+        What::GraceBegan { held_us } => {
+            tracing::info!(job, client, token, held_s = seconds(*held_us), "lock expired, grace begins");
+        }
+        What::GraceOver => {
+            tracing::info!(job, client, token, "grace over, anybody may take the lock");
+        }
+        What::Queued => tracing::info!(job, client, "waiting for the lock"),
+        What::Ended { how, held_us, .. } => match (how, held_us) {
+            (Ending::Released, Some(held_us)) => {
+                tracing::info!(job, client, held_s = seconds(*held_us), "lock released");
+            }
+            (how, Some(held_us)) => tracing::info!(job, client, ?how, held_s = seconds(*held_us), "lock ended"),
+            (how, None) => tracing::info!(job, client, ?how, "stopped waiting for the lock"),
+        },
+        What::Configured { .. } | What::Unconfigured => {}
+    }
+}
+
+pub(super) fn quietly(effect: &Effect) {
+    let kind = effect.resource.kind().as_str();
+    let resource = match &effect.resource {
+        ResourceKey::Pool(_) => None,
+        ResourceKey::Claim(name) | ResourceKey::Lock(name) => Some(&**name),
+    };
+    let (slot, token) = (effect.grant.map(|grant| grant.slot), effect.grant.map(|grant| grant.token.0));
+    match &effect.what {
+        What::Granted { waited_us, .. } => {
+            tracing::debug!(kind, resource, slot, token, waited_s = seconds(*waited_us), "granted");
+        }
+        What::Renewed { held_us, .. } => {
+            tracing::debug!(kind, resource, token, held_s = seconds(*held_us), "renewed");
+        }
+        What::Queued => tracing::debug!(kind, resource, "waiting"),
+        What::Ended { how, held_us, .. } => {
+            tracing::debug!(kind, resource, ?how, held_s = held_us.map(seconds), "ended");
+        }
+        What::Configured { capacity } => tracing::debug!(kind, resource, capacity, "configured"),
+        What::Unconfigured => tracing::debug!(kind, resource, "unconfigured"),
+        What::GraceBegan { .. } | What::GraceOver => {}
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e6
+}

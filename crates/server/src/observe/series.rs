@@ -1,0 +1,282 @@
+//! The last ten minutes, second by second, for charts: what happened in each, how long was waited, and how much was held.
+//! A fixed number of buckets, each with a small histogram of waits.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use leasehold_engine::{Ending, Kind, Totals, Wall, What};
+use leasehold_journal::Happened;
+
+use super::Observer;
+use crate::dialect::text::Object;
+
+const BUCKETS: usize = 600;
+const STEP_S: u64 = 1;
+const S_US: u64 = 1_000_000;
+
+/// Waits are counted by magnitude: four steps to a doubling, so a percentile is at most a fifth too high.
+const STEPS_PER_DOUBLING: u32 = 4;
+const MAGNITUDES: usize = 41 * STEPS_PER_DOUBLING as usize;
+
+/// One second.
+#[derive(Clone, Debug)]
+struct Bucket {
+    /// Which second this is about, since 1970.
+    second: u64,
+    grants: u32,
+    waits: u32,
+    renewals: u32,
+    expiries: u32,
+    ended: u32,
+    /// As of the last thing that happened in it.
+    holders: u32,
+    waiters: u32,
+    /// How many grants had waited for how long; empty while nobody had.
+    waited: Vec<u32>,
+}
+
+impl Bucket {
+    fn new(second: u64, holders: u32, waiters: u32) -> Self {
+        Bucket { second, grants: 0, waits: 0, renewals: 0, expiries: 0, ended: 0, holders, waiters, waited: Vec::new() }
+    }
+
+    fn take(&mut self, what: &What) {
+        match what {
+            What::Granted { waited_us, .. } => {
+                self.grants += 1;
+                if self.waited.is_empty() {
+                    self.waited = vec![0; MAGNITUDES];
+                }
+                self.waited[magnitude(*waited_us)] += 1;
+            }
+            What::Queued => self.waits += 1,
+            What::Renewed { .. } => self.renewals += 1,
+            What::GraceBegan { .. } => self.expiries += 1,
+            What::Ended { how, .. } => {
+                self.ended += 1;
+                self.expiries += u32::from(*how == Ending::Expired);
+            }
+            What::Configured { .. } | What::Unconfigured | What::GraceOver => {}
+        }
+    }
+
+    /// How long those waited of whom `part` percent waited no longer; `None` when nobody was granted anything.
+    fn percentile_us(&self, part: u64) -> Option<u64> {
+        let count: u64 = self.waited.iter().map(|&count| u64::from(count)).sum();
+        let rank = (count * part).div_ceil(100).max(1);
+        let mut seen = 0;
+        let at = self.waited.iter().position(|&count| {
+            seen += u64::from(count);
+            seen >= rank
+        });
+        at.map(upper_end_us)
+    }
+}
+
+/// Which of the counts a wait belongs to. The first is for those who did not wait.
+fn magnitude(waited_us: u64) -> usize {
+    if waited_us == 0 {
+        return 0;
+    }
+    let doubling = waited_us.ilog2();
+    // The two bits below the highest one.
+    let step = if doubling >= 2 { (waited_us >> (doubling - 2)) & 0b11 } else { (waited_us << (2 - doubling)) & 0b11 };
+    let nth = 1 + doubling * STEPS_PER_DOUBLING + u32::try_from(step).expect("two bits");
+    (nth as usize).min(MAGNITUDES - 1)
+}
+
+/// The longest wait that belongs there.
+fn upper_end_us(magnitude: usize) -> u64 {
+    let Some(nth) = magnitude.checked_sub(1) else { return 0 };
+    let (doubling, step) = (nth / STEPS_PER_DOUBLING as usize, nth % STEPS_PER_DOUBLING as usize);
+    ((5 + step as u64) << doubling) / 4
+}
+
+#[derive(Debug)]
+pub(super) struct Series {
+    /// By second modulo their number. One that is about another second is out of date.
+    buckets: Mutex<Vec<Option<Bucket>>>,
+}
+
+impl Series {
+    pub(super) fn new() -> Self {
+        Series { buckets: Mutex::new(vec![None; BUCKETS]) }
+    }
+
+    pub(super) fn push(&self, happened: &[Happened], totals: &Totals) {
+        if happened.is_empty() {
+            return;
+        }
+        let (holders, waiters) = counts(totals);
+        let mut buckets = self.lock();
+        for Happened { wall, effect, .. } in happened {
+            let second = wall.0 / S_US;
+            let bucket = &mut buckets[index(second)];
+            let bucket = match bucket {
+                Some(bucket) if bucket.second == second => bucket,
+                // A clock that was set back far would bring old seconds back. They are not worth it.
+                Some(newer) if newer.second > second => continue,
+                stale => stale.insert(Bucket::new(second, holders, waiters)),
+            };
+            bucket.take(&effect.what);
+            (bucket.holders, bucket.waiters) = (holders, waiters);
+        }
+    }
+
+    /// The last ten minutes, oldest first, the present second included. Where nothing happened things stayed as they were.
+    fn window(&self, now: Wall, totals: &Totals) -> Vec<Bucket> {
+        let last = now.0 / S_US;
+        let first = last.saturating_sub(BUCKETS as u64 - 1);
+        let buckets = self.lock();
+        let mut window: Vec<Option<Bucket>> = (first..=last)
+            .map(|second| buckets[index(second)].clone().filter(|bucket| bucket.second == second))
+            .collect();
+        drop(buckets);
+        // From the present backwards, what is not known is what it was just after.
+        let (mut holders, mut waiters) = counts(totals);
+        let known = window.iter().flatten().next().map(|oldest| (oldest.holders, oldest.waiters));
+        if window.iter().flatten().next().is_none() {
+            return (first..=last).map(|second| Bucket::new(second, holders, waiters)).collect();
+        }
+        (holders, waiters) = known.expect("there is one");
+        (first..=last)
+            .zip(&mut window)
+            .map(|(second, bucket)| {
+                let bucket = bucket.take().unwrap_or_else(|| Bucket::new(second, holders, waiters));
+                (holders, waiters) = (bucket.holders, bucket.waiters);
+                bucket
+            })
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Bucket>>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn index(second: u64) -> usize {
+    usize::try_from(second % BUCKETS as u64).expect("it is small")
+}
+
+/// Who holds something, and who waits.
+fn counts(totals: &Totals) -> (u32, u32) {
+    let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let holding = Kind::ALL.into_iter().map(|kind| totals.of(kind).holding).sum();
+    (narrow(holding), narrow(totals.waiting))
+}
+
+pub(super) fn answer(observer: &Observer, now: Wall, totals: &Totals) -> Vec<u8> {
+    let window = observer.series.window(now, totals);
+    let mut object = Object::new();
+    object.integer("step_s", STEP_S).integer("from_unix", window.first().map_or(0, |bucket| bucket.second));
+    let mut column = |name: &str, value: fn(&Bucket) -> Option<u64>, write: fn(&mut Vec<u8>, u64)| {
+        let bytes = object.name(name);
+        bytes.push(b'[');
+        for (nth, bucket) in window.iter().enumerate() {
+            if nth > 0 {
+                bytes.push(b',');
+            }
+            match value(bucket) {
+                Some(value) => write(bytes, value),
+                None => bytes.extend_from_slice(b"null"),
+            }
+        }
+        bytes.push(b']');
+    };
+    let count: fn(&mut Vec<u8>, u64) =
+        |bytes, value| bytes.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    column("grants", |bucket| Some(bucket.grants.into()), count);
+    column("waits", |bucket| Some(bucket.waits.into()), count);
+    column("renewals", |bucket| Some(bucket.renewals.into()), count);
+    column("expiries", |bucket| Some(bucket.expiries.into()), count);
+    column("ended", |bucket| Some(bucket.ended.into()), count);
+    column("wait_p50_s", |bucket| bucket.percentile_us(50), crate::dialect::text::write_seconds);
+    column("wait_p99_s", |bucket| bucket.percentile_us(99), crate::dialect::text::write_seconds);
+    column("holders", |bucket| Some(bucket.holders.into()), count);
+    column("waiters", |bucket| Some(bucket.waiters.into()), count);
+    object.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use leasehold_engine::{Effect, ResourceKey};
+    use leasehold_journal::{Epoch, Position};
+
+    use super::*;
+
+    fn at(second: u64, what: What) -> Happened {
+        let resource = ResourceKey::Lock(Arc::from("x"));
+        let effect = Effect { resource, claim: None, client: None, grant: None, what, nth: 1 };
+        Happened { epoch: Epoch(1), position: Position(second), wall: Wall(second * S_US), effect }
+    }
+
+    fn granted(waited_us: u64) -> What {
+        What::Granted { waited_us, ttl_us: 1, from: None }
+    }
+
+    fn totals(holding: usize, waiting: usize) -> Totals {
+        let mut totals = Totals { waiting, ..Totals::default() };
+        totals.kinds[Kind::Lock as usize].holding = holding;
+        totals
+    }
+
+    #[test]
+    fn magnitudes_hold_what_belongs_to_them_and_little_more() {
+        assert_eq!(upper_end_us(magnitude(0)), 0);
+        for waited_us in (1..5_000).chain([S_US, 90 * S_US, 3_600 * S_US, 86_400 * S_US]) {
+            let upper_us = upper_end_us(magnitude(waited_us));
+            assert!(upper_us >= waited_us, "{waited_us} is over {upper_us}");
+            assert!(upper_us <= waited_us + waited_us / 4 + 1, "{waited_us} is far below {upper_us}");
+        }
+        assert_eq!(magnitude(u64::MAX), MAGNITUDES - 1);
+    }
+
+    #[test]
+    fn seconds_are_counted_apart_and_carry_on() {
+        let series = Series::new();
+        series.push(&[at(1_000, granted(0)), at(1_000, What::Queued)], &totals(1, 1));
+        series.push(&[at(1_003, granted(8_000_000))], &totals(2, 0));
+        let window = series.window(Wall(1_005 * S_US), &totals(2, 0));
+        assert_eq!(window.len(), BUCKETS);
+        assert_eq!(window.last().map(|bucket| bucket.second), Some(1_005));
+        let recent: Vec<_> = window[BUCKETS - 6..]
+            .iter()
+            .map(|bucket| (bucket.grants, bucket.waits, bucket.holders, bucket.waiters, bucket.percentile_us(99)))
+            .collect();
+        let p99_us = upper_end_us(magnitude(8_000_000));
+        assert_eq!(
+            recent,
+            [
+                (1, 1, 1, 1, Some(0)),
+                (0, 0, 1, 1, None),
+                (0, 0, 1, 1, None),
+                (1, 0, 2, 0, Some(p99_us)),
+                (0, 0, 2, 0, None),
+                (0, 0, 2, 0, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_makes_room() {
+        let series = Series::new();
+        series.push(&[at(1_000, granted(0))], &totals(1, 0));
+        series.push(&[at(1_000 + BUCKETS as u64, granted(0))], &totals(2, 0));
+        // The clock was set back: that second has gone.
+        series.push(&[at(1_000, granted(0))], &totals(3, 0));
+        let window = series.window(Wall((1_000 + BUCKETS as u64) * S_US), &totals(3, 0));
+        assert_eq!(window.iter().map(|bucket| bucket.grants).sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn percentiles_are_of_all_who_were_granted() {
+        let mut bucket = Bucket::new(0, 0, 0);
+        assert_eq!(bucket.percentile_us(50), None);
+        for waited_us in [0, 0, 0, 1_000_000] {
+            bucket.take(&granted(waited_us));
+        }
+        assert_eq!(bucket.percentile_us(50), Some(0));
+        assert_eq!(bucket.percentile_us(99), Some(upper_end_us(magnitude(1_000_000))));
+    }
+}
