@@ -56,7 +56,7 @@ pub(crate) static KEYS: [Key; 19] = [
     key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
     key("max_connections", "16384", Rule::Integer(1..=1_000_000)),
     key("max_waiters", "100000", Rule::Integer(0..=10_000_000)),
-    key("events_kept", "100000", Rule::Integer(100..=10_000_000)),
+    key("events_kept", "100000", Rule::Integer(1_000..=10_000_000)),
     Key { name: "public_url", rule: Rule::Url, default: None },
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),

@@ -124,7 +124,8 @@ fn positions(addr: SocketAddr, rounds: u64) -> Vec<u64> {
 #[test]
 fn a_reader_that_does_not_read_is_cut_and_nobody_else_notices() {
     let _quiet = machine_to_itself();
-    let server = Launch::with(&["--listen", "127.0.0.1:0", "--memory", "--events-kept", "100"]).start();
+    let launch = Launch::with(&["--listen", "127.0.0.1:0", "--memory", "--events-kept", "1000"]);
+    let server = launch.arg("--log-level").arg("info,leasehold_server=warn").start();
     // A window as small as can be, so that the server soon has nowhere to write.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
@@ -132,7 +133,7 @@ fn a_reader_that_does_not_read_is_cut_and_nobody_else_notices() {
     let stream: TcpStream = socket.into();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut slow = EventStream::on(stream, "/v1/events", None);
-    slow.expect("hello");
+    let mut last_id = slow.expect("hello").id;
 
     let mut client = server.client();
     // Long names fill what the kernel holds for it.
@@ -140,20 +141,18 @@ fn a_reader_that_does_not_read_is_cut_and_nobody_else_notices() {
     let lock = format!("/lock?job={job}&client={}", "c".repeat(1_000));
     let (mut slowest, mut rounds) = (Duration::ZERO, 0);
     let began = Instant::now();
-    while gauge(&mut client, "leasehold_events_dropped_total") < 20_000 {
-        let asked = Instant::now();
-        client.call("POST", &format!("{lock}&ttl=60s"), "").unwrap().expect(200);
-        client.call("DELETE", &lock, "").unwrap().expect(200);
-        slowest = slowest.max(asked.elapsed());
-        rounds += 1;
-        if rounds % 64 != 0 {
-            continue;
+    while gauge(&mut client, "leasehold_events_dropped_total") < 10_000 {
+        for _ in 0..100 {
+            let asked = Instant::now();
+            client.call("POST", &format!("{lock}&ttl=60s"), "").unwrap().expect(200);
+            client.call("DELETE", &lock, "").unwrap().expect(200);
+            slowest = slowest.max(asked.elapsed());
+            rounds += 1;
         }
         assert!(began.elapsed() < PATIENCE, "it takes too long to fill the socket");
     }
     assert!(slowest < Duration::from_secs(2), "a slow reader held others up for {slowest:?}");
     // Now it reads: what was on its way already, and then why there is no more.
-    let mut last_id = None;
     let lagging = loop {
         let event = slow.next_named().expect("it is told before it is cut");
         if event.name == "lagging" {
@@ -256,9 +255,8 @@ fn a_pool_keeps_its_name_across_restarts_and_not_across_data() {
     assert_ne!(key_of(&elsewhere), before);
 }
 
-/// With a hundred thousand resources a list is still there in no time, and holds up nobody.
 #[test]
-fn a_hundred_thousand_resources_are_listed_and_hold_up_nobody() {
+fn a_long_list_comes_page_by_page_and_everything_in_it_once() {
     const RESOURCES: usize = 20_000;
     let _quiet = machine_to_itself();
     let server = Launch::with(&["--listen", "127.0.0.1:0", "--memory"]).start();
