@@ -47,9 +47,11 @@ pub enum Command {
     },
     /// Nothing but a time mark: shows that changes still become durable.
     Mark,
-    /// The claim was granted but its caller could not be told.
+    /// A caller of this claim could not be told of it. It ends as if it had never been, unless a second caller knows.
     HandBack {
         claim: ClaimId,
+        /// The others could not be told either, so that it ends though it was seen.
+        heard_by_nobody: bool,
     },
     /// End a grant, whoever holds it.
     Revoke {

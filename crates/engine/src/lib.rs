@@ -177,6 +177,15 @@ impl Engine {
         self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].status == Status::Waiting)
     }
 
+    /// Whether the claim that this request leads to, by its key or its client, is known to more than its first caller.
+    pub fn is_seen(&self, acquire: &Acquire) -> bool {
+        let Some(name) = acquire.client.as_ref().or(acquire.key.as_ref().map(|key| &key.name)) else { return false };
+        let Some(rix) = self.state.resource(&acquire.resource) else { return false };
+        let held = self.state.lock_holder(rix).filter(|&cix| self.state.claims[cix].client() == Some(name));
+        let found = held.or_else(|| self.state.named(rix, name));
+        found.is_some_and(|cix| self.state.claims[cix].seen)
+    }
+
     /// The refusal for a caller whose wait for this resource ran out.
     pub fn refusal_for_waiter(&self, now: Moment, resource: &ResourceKey) -> Refusal {
         match (resource.kind(), self.state.resource(resource)) {

@@ -71,6 +71,11 @@ impl<T> Gate<T> {
         })
     }
 
+    /// What is held, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.held.iter().map(|held| &held.what)
+    }
+
     /// Since when the oldest has been held.
     pub fn oldest_mono_us(&self) -> Option<u64> {
         self.held.front().map(|held| held.since_mono_us)

@@ -215,7 +215,9 @@ impl Scope {
                 Kind::Lock => Command::Unlock { resource: key(resource), client: name(client) },
             },
             Action::Leave { client, resource } => Command::Withdraw { claim: id(client, resource) },
-            Action::HandBack { client, resource } => Command::HandBack { claim: id(client, resource) },
+            Action::HandBack { client, resource } => {
+                Command::HandBack { claim: id(client, resource), heard_by_nobody: false }
+            }
             Action::Configure { resource, capacity } => Command::Configure { resource: key(resource), capacity },
             Action::Delete { resource } => Command::Unconfigure { resource: key(resource) },
             Action::Tick => return None,

@@ -57,6 +57,7 @@ rare! {
     HandedBackAfterStoreLate,
     HandedBackUndelivered,
     HandBackSkippedAsSeen,
+    SharedHandedBack,
     AnsweredStoreFull,
     AnsweredShuttingDown,
     AnsweredOverloaded,

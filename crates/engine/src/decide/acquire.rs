@@ -174,14 +174,21 @@ impl Engine {
         Reply::Done
     }
 
-    /// Nobody could be told of this claim, and nobody else has heard of it: it ends as if it had never been.
-    pub(crate) fn hand_back(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
+    /// Nobody could be told of this claim, and nobody else has heard of it: it ends as if it had never been. A lock that
+    /// has lapsed meanwhile, too: it would go on naming a client that never got it.
+    pub(crate) fn hand_back(&mut self, now: Moment, claim: ClaimId, heard_by_nobody: bool, out: &mut Outbox) -> Reply {
         if let Some(cix) = self.state.claim(claim) {
             let claim = &self.state.claims[cix];
-            if planted!(LostWakeUpOnHandBack) && claim.is_live() && !claim.seen {
-                self.end_only(now, cix, Ending::HandedBack, out);
-            } else if claim.is_live() && (!claim.seen || planted!(HandBackOfWhatIsKnown)) {
-                self.end(now, cix, Ending::HandedBack, out);
+            let is_unheard = !claim.seen || heard_by_nobody || planted!(HandBackOfWhatIsKnown);
+            match claim.status {
+                Status::Ended(_) => {}
+                Status::Waiting | Status::Active | Status::Grace | Status::Lapsed => {
+                    if is_unheard && planted!(LostWakeUpOnHandBack) {
+                        self.end_only(now, cix, Ending::HandedBack, out);
+                    } else if is_unheard {
+                        self.end(now, cix, Ending::HandedBack, out);
+                    }
+                }
             }
         }
         Reply::Done

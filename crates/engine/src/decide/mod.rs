@@ -37,7 +37,7 @@ impl Engine {
                 Ok(Reply::Done)
             }
             Command::Withdraw { claim } => Ok(self.withdraw(now, claim, out)),
-            Command::HandBack { claim } => Ok(self.hand_back(now, claim, out)),
+            Command::HandBack { claim, heard_by_nobody } => Ok(self.hand_back(now, claim, heard_by_nobody, out)),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),
             Command::ViewLease { resource, claim } => {
                 let cix = self.held_lease(now, &resource, claim, out).map_err(|_| Refusal::NoSuchClaim)?;

@@ -7,7 +7,7 @@
 //! borrow A ttl 30s wait 5s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
 //! claim db timeout 30s key k metadata {} as c               update c ttl 5s timeout 3s status released
 //! lock L client ann ttl 30s wait 5s as l                    unlock L client ann
-//! withdraw x                        hand-back x             told x (what its parked caller is told)
+//! withdraw x                        hand-back x unheard     told x (what its parked caller is told)
 //! show pool A | claimed db | lock L                         view c                 resources after db limit 2
 //! list resource db status active ttl 0s..9s created 0s..9s active 0s..9s waiting 0s..9s after 3 limit 2 scan 9
 //! revoke 3 of lock L                fence 3 of lock L       inspect lock L         survey after lock L scan 9
@@ -300,7 +300,10 @@ impl Play {
                 }
             }
             "withdraw" => Command::Withdraw { claim: self.id(words.take()) },
-            "hand-back" => Command::HandBack { claim: self.id(words.take()) },
+            "hand-back" => {
+                let claim = self.id(words.take());
+                Command::HandBack { claim, heard_by_nobody: words.skip("unheard") }
+            }
             "show" => Command::ViewResource { resource: resource(&mut words) },
             "revoke" | "fence" => {
                 let token = Token(words.number());

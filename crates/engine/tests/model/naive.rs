@@ -80,8 +80,9 @@ impl Naive {
                 }
                 Ok(Reply::Done)
             }
-            Command::HandBack { claim } => {
-                let unheard_of = |row: &ClaimFact| !row.seen && !is_remembered(row);
+            Command::HandBack { claim, heard_by_nobody } => {
+                let unheard_of =
+                    |row: &ClaimFact| (!row.seen || heard_by_nobody) && !matches!(row.status, Status::Ended(_));
                 if let Some(at) = self.find(claim).filter(|&at| unheard_of(&self.claims[at])) {
                     self.end(now, at, Ending::HandedBack);
                 }

@@ -54,7 +54,7 @@ pub(crate) enum Op {
     Update { whose: Whose, update: Update },
     Withdraw { whose: Whose },
     Mark,
-    HandBack { whose: Whose },
+    HandBack { whose: Whose, heard_by_nobody: bool },
     Revoke { whose: Whose },
     Fence { whose: Whose },
     ViewResource { resource: u8 },
@@ -152,7 +152,8 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (whose(), update()).prop_map(|(whose, update)| Op::Update { whose, update }),
         3 => whose().prop_map(|whose| Op::Withdraw { whose }),
         1 => Just(Op::Mark),
-        3 => whose().prop_map(|whose| Op::HandBack { whose }),
+        3 => (whose(), prop::bool::weighted(0.2))
+            .prop_map(|(whose, heard_by_nobody)| Op::HandBack { whose, heard_by_nobody }),
         2 => whose().prop_map(|whose| Op::Revoke { whose }),
         1 => whose().prop_map(|whose| Op::Fence { whose }),
         2 => view_of.prop_map(|resource| Op::ViewResource { resource }),
@@ -270,7 +271,9 @@ impl Op {
             }
             Op::Mark => Command::Mark,
             Op::Withdraw { whose } => Command::Withdraw { claim: whose.pick(model, *drawn, None) },
-            Op::HandBack { whose } => Command::HandBack { claim: whose.pick(model, *drawn, None) },
+            Op::HandBack { whose, heard_by_nobody } => {
+                Command::HandBack { claim: whose.pick(model, *drawn, None), heard_by_nobody }
+            }
             Op::Revoke { whose } => {
                 let (resource, token) = grant_of(model, whose.pick(model, *drawn, None));
                 Command::Revoke { resource, token }

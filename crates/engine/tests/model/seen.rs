@@ -11,7 +11,7 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 62] = [
+const WANTED: [&str; 64] = [
     "answer: acquired from another",
     "answer: acquired from nobody",
     "answer: claim",
@@ -52,6 +52,8 @@ const WANTED: [&str; 62] = [
     "joined: after the grant",
     "joined: the same client for a lock",
     "handed back: though seen, refused",
+    "handed back: though seen, as nobody heard of it",
+    "handed back: a lapsed lock",
     "handed back: the key is free again",
     "refused: contended",
     "refused: ended",
@@ -150,10 +152,17 @@ impl Seen {
             }
         }
         match command {
-            Command::HandBack { claim } => {
-                let was_seen = claims().any(|row| row.claim == *claim && row.seen && row.status == Status::Active);
+            Command::HandBack { claim, heard_by_nobody } => {
+                let before = claims().find(|row| row.claim == *claim);
+                let was_seen = before.is_some_and(|row| row.seen && row.status == Status::Active);
                 if was_seen && changes.is_empty() {
                     self.count("handed back: though seen, refused");
+                }
+                if was_seen && *heard_by_nobody && !changes.is_empty() {
+                    self.count("handed back: though seen, as nobody heard of it");
+                }
+                if before.is_some_and(|row| row.status == Status::Lapsed) && !changes.is_empty() {
+                    self.count("handed back: a lapsed lock");
                 }
             }
             Command::Configure { resource, capacity } => {

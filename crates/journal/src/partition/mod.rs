@@ -15,6 +15,7 @@
 //! other command.
 
 mod clock;
+mod company;
 mod parked;
 mod serve;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use leasehold_engine::{
 };
 
 pub use clock::{STRETCH_MAX_US, ServiceClock};
+use company::Company;
 pub use parked::Ticket;
 use parked::{ParkedCallers, Turn};
 
@@ -93,7 +95,7 @@ pub struct Told<R> {
     /// The order in which things happened: this answer saw every change up to here and none after.
     pub epoch: Epoch,
     pub position: Position,
-    /// Set when the answer tells of a claim that nobody else knows: if it cannot be delivered, hand this back.
+    /// Set when the answer tells its caller of the claim it asked for: if it cannot be delivered, hand this back.
     pub untold: Option<ClaimId>,
 }
 
@@ -134,6 +136,7 @@ pub struct Partition<R> {
     answers: Gate<Told<R>>,
     effects: Gate<Happened>,
     parked: ParkedCallers<R>,
+    company: Company,
     /// Callers whose claim got its turn in this step: their update is tried once the step is over and answered.
     turns: Vec<Turn<R>>,
     /// Ready to leave.
@@ -176,6 +179,7 @@ impl<R> Partition<R> {
             answers: Gate::new(head),
             effects: Gate::new(head),
             parked: ParkedCallers::new(),
+            company: Company::default(),
             turns: Vec::new(),
             told: Vec::new(),
             told_effects: Vec::new(),
@@ -224,7 +228,7 @@ impl<R> Partition<R> {
 
     /// An answer could not be delivered: what it told of is given back, unless somebody else knows of it by now.
     pub fn hand_back(&mut self, clocks: Clocks, claim: ClaimId) {
-        self.order(clocks, Command::HandBack { claim });
+        self.give_back(clocks, claim);
         self.take_turns(clocks);
     }
 
@@ -290,17 +294,14 @@ impl<R> Partition<R> {
         let due_at = [self.engine.next_deadline(), self.parked.next_due()].into_iter().flatten().min();
         let by_deadline = due_at.map(|due_at| self.mono_us().saturating_add(due_at.since(self.clock.at())));
         let by_tick = self.anybody_holds().then(|| self.mono_us() + TICK_US);
-        let by_store = self.answers.oldest_mono_us().map(|oldest| oldest + self.limits.store_timeout_us);
+        let by_store = self.answers.oldest_mono_us().map(|oldest| oldest + self.store_patience_us());
         [by_deadline, by_tick, by_store].into_iter().flatten().min()
     }
 
     /// From now on nothing new is taken on. Parked callers are told; what is in the journal's hands is finished.
     pub fn shut_down(&mut self, clocks: Clocks) {
         self.is_shutting_down = true;
-        while let Some(parked) = self.parked.take_any() {
-            self.abandon(clocks, &parked);
-            self.tell_now(parked.to, Denial::ShuttingDown);
-        }
+        self.dismiss(clocks);
         self.take_turns(clocks);
         let now = self.now(clocks);
         if self.anybody_holds() {

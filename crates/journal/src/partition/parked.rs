@@ -22,9 +22,9 @@ pub(super) struct Parked<R> {
 #[derive(Debug)]
 pub(super) enum ForWhat {
     /// A slot: borrow and lock. The claim lives and dies with its callers.
-    Slot { resource: ResourceKey, id: ClaimId },
-    /// A claim of the claims dialect just made under `id`, waiting for its turn.
-    Turn { id: ClaimId },
+    Slot { resource: ResourceKey },
+    /// A claim of the claims dialect that its caller just asked for, waiting for its turn.
+    Turn,
     /// An update that was refused only because it is not the claim's turn.
     Update(Update),
     /// Any change of status.

@@ -9,7 +9,10 @@ use leasehold_engine::{Time, Wish, planted};
 use super::parked::{ForWhat, Parked, Ticket, Turn};
 use super::{Clocks, Denial, Happened, Partition, Request, Told};
 
-/// An answer and the claim it tells of for the first time.
+/// While shutting down, an answer waits no longer than this for the store.
+const CLOSING_PATIENCE_US: u64 = 5_000_000;
+
+/// An answer and the claim that its caller asked for and is told of by it.
 struct Said {
     answer: Result<Reply, Denial>,
     untold: Option<ClaimId>,
@@ -20,19 +23,21 @@ impl<R> Partition<R> {
         let now = self.now(clocks);
         let Request { command, listen_us } = request;
         let asked = Asked::of(&command);
+        let was_seen = matches!(&command, Command::Acquire(acquire) if self.engine.is_seen(acquire));
         let answer = self.handle(clocks, now, command);
+        let untold = asked.fresh().and_then(|id| self.count_in(id, was_seen, answer.as_ref().ok()?));
         let listen_until = now.at.plus(listen_us);
         let (claim, for_what, until) = match (asked, answer) {
-            (Asked::Slot { resource, id }, Ok(Reply::Waiting(claim))) => {
-                (claim, ForWhat::Slot { resource, id }, Time::NEVER)
+            (Asked::Slot { resource, .. }, Ok(Reply::Waiting(claim))) => {
+                (claim, ForWhat::Slot { resource }, Time::NEVER)
             }
-            (Asked::Turn { id }, Ok(Reply::Waiting(claim))) => {
+            (Asked::Turn { .. }, Ok(Reply::Waiting(claim))) => {
                 if listen_us == 0 {
                     let answer = self.view(now, claim);
-                    self.say(clocks, to, Said { answer, untold: Some(id) });
+                    self.say(clocks, to, Said { answer, untold });
                     return None;
                 }
-                (claim, ForWhat::Turn { id }, listen_until)
+                (claim, ForWhat::Turn, listen_until)
             }
             (Asked::Activation { claim, update }, Err(Refusal::Contended)) if listen_us > 0 => {
                 (claim, ForWhat::Update(update), listen_until)
@@ -40,13 +45,36 @@ impl<R> Partition<R> {
             (Asked::News { claim }, Ok(Reply::Claim(view))) if listen_us > 0 && view.history.ended.is_none() => {
                 (claim, ForWhat::News, listen_until)
             }
-            (asked, answer) => {
-                let untold = asked.fresh().filter(|_| answer.is_ok());
+            (_, answer) => {
                 self.say(clocks, to, Said { answer: answer.map_err(Denial::from), untold });
                 return None;
             }
         };
         Some(self.parked.park(Parked { to, claim, for_what, until }))
+    }
+
+    /// The claim that a caller who asked under `id` is told of, unless somebody knows of it for certain.
+    fn count_in(&mut self, id: ClaimId, was_seen: bool, reply: &Reply) -> Option<ClaimId> {
+        let claim = told_claim(reply)?;
+        if claim == id {
+            return Some(claim);
+        }
+        if !self.company.is_shared(claim) {
+            // A lock is renewed by whoever holds it. It is its first answer that matters, until that has left.
+            let is_renewal = matches!(reply, Reply::Lock(..));
+            let has_left = || !self.answers.iter().any(|held| held.untold == Some(claim));
+            if was_seen || is_renewal && has_left() {
+                return None;
+            }
+        }
+        self.company.joined(claim);
+        Some(claim)
+    }
+
+    /// A caller could not be told of this claim: it is given back, unless somebody else was, or may still be.
+    pub(super) fn give_back(&mut self, clocks: Clocks, claim: ClaimId) {
+        let heard_by_nobody = self.company.left(claim) && !planted!(SharedNotHandedBack);
+        self.order(clocks, Command::HandBack { claim, heard_by_nobody });
     }
 
     /// A command nobody listens to.
@@ -65,7 +93,16 @@ impl<R> Partition<R> {
             self.write_down(clocks, now, out);
             out = std::mem::take(&mut self.out);
         }
+        let named = match &command {
+            Command::Renew { claim, .. } => Some(*claim),
+            Command::Update { claim, update } if update.ttl_us.is_some() => Some(*claim),
+            _ => None,
+        };
         let answer = self.engine.handle(now, command, &mut out);
+        if let Some(claim) = named.filter(|_| answer.is_ok()) {
+            // Whoever calls it by its name knows of it.
+            self.company.known(claim);
+        }
         self.write_down(clocks, now, out);
         answer
     }
@@ -79,6 +116,9 @@ impl<R> Partition<R> {
         for effect in out.effects.drain(..) {
             if let (Some(claim), What::Granted { .. } | What::Ended { .. }) = (effect.claim, &effect.what) {
                 self.wake(clocks, now, claim, &effect);
+            }
+            if let (Some(claim), What::Ended { .. }) = (effect.claim, &effect.what) {
+                self.company.disband(claim);
             }
             let position = before.plus(u64::from(effect.nth));
             let happened = Happened { epoch: self.epoch, position, wall: now.wall, effect };
@@ -107,15 +147,15 @@ impl<R> Partition<R> {
     fn wake(&mut self, clocks: Clocks, now: Moment, claim: ClaimId, effect: &Effect) {
         while let Some(parked) = self.parked.take_on(claim) {
             let said = match parked.for_what {
-                ForWhat::Slot { ref resource, id } => match &effect.what {
+                ForWhat::Slot { ref resource } => match &effect.what {
                     What::Granted { from, .. } => {
                         let answer = self.view(now, claim).map(|reply| acquired(reply, from.clone()));
-                        Said { answer, untold: Some(id) }
+                        Said { answer, untold: Some(claim) }
                     }
                     What::Ended { how: Ending::Deleted, .. } => refused(Refusal::NoSuchResource),
                     _ => refused(self.engine.refusal_for_waiter(now, resource)),
                 },
-                ForWhat::Turn { id } => Said { answer: self.view(now, claim), untold: Some(id) },
+                ForWhat::Turn => Said { answer: self.view(now, claim), untold: Some(claim) },
                 ForWhat::News => Said { answer: self.view(now, claim), untold: None },
                 ForWhat::Update(update) => {
                     // A command of its own: in the middle of this step, its changes would come before the answer to
@@ -146,7 +186,7 @@ impl<R> Partition<R> {
     /// Nothing happened for as long as this caller wanted to listen.
     pub(super) fn answer_unchanged(&mut self, clocks: Clocks, now: Moment, parked: Parked<R>) {
         let said = match parked.for_what {
-            ForWhat::Turn { id } => Said { answer: self.view(now, parked.claim), untold: Some(id) },
+            ForWhat::Turn => Said { answer: self.view(now, parked.claim), untold: Some(parked.claim) },
             ForWhat::News => Said { answer: self.view(now, parked.claim), untold: None },
             ForWhat::Update(_) => refused(Refusal::Contended),
             ForWhat::Slot { .. } => unreachable!("the engine says when a place in the queue is given up"),
@@ -160,15 +200,29 @@ impl<R> Partition<R> {
             ForWhat::Slot { .. } if planted!(LeaverTakesOthersAlong) || !self.parked.is_awaited(parked.claim) => {
                 self.order(clocks, Command::Withdraw { claim: parked.claim });
             }
-            ForWhat::Turn { id } => self.order(clocks, Command::HandBack { claim: id }),
-            ForWhat::Slot { .. } | ForWhat::Update(_) | ForWhat::News => {}
+            // Another caller waits for it, so it is not the last.
+            ForWhat::Slot { .. } => _ = self.company.left(parked.claim),
+            ForWhat::Turn => self.give_back(clocks, parked.claim),
+            ForWhat::Update(_) | ForWhat::News => {}
+        }
+    }
+
+    /// Shutting down: whoever is parked is told so, once what that does to its claim is durable.
+    pub(super) fn dismiss(&mut self, clocks: Clocks) {
+        while let Some(parked) = self.parked.take_any() {
+            self.abandon(clocks, &parked);
+            if planted!(ShutdownSaidEarly) {
+                self.tell_now(parked.to, Denial::ShuttingDown);
+            } else {
+                self.say(clocks, parked.to, Said { answer: Err(Denial::ShuttingDown), untold: None });
+            }
         }
     }
 
     /// While the store is away, nobody waits for ever: answers are given up after a bounded time, and what they would
     /// have told of is handed back, in order, should it land after all.
     pub(super) fn give_up_on_store(&mut self, clocks: Clocks) {
-        let Some(long_ago) = clocks.mono_us.checked_sub(self.limits.store_timeout_us) else { return };
+        let Some(long_ago) = clocks.mono_us.checked_sub(self.store_patience_us()) else { return };
         // The parked first: what is handed back below must not go to somebody who is about to be told 502.
         if self.in_flight.is_some_and(|in_flight| in_flight.since_mono_us <= long_ago) {
             while let Some(parked) = self.parked.take_any() {
@@ -180,11 +234,17 @@ impl<R> Partition<R> {
             let late: Vec<Told<R>> = self.answers.give_up(long_ago).collect();
             for told in late {
                 if let Some(claim) = told.untold.filter(|_| !planted!(NoHandBackWhenLate)) {
-                    self.order(clocks, Command::HandBack { claim });
+                    self.give_back(clocks, claim);
                 }
                 self.tell_now(told.to, Denial::StoreLate);
             }
         }
+    }
+
+    /// How long an answer waits for the store.
+    pub(super) fn store_patience_us(&self) -> u64 {
+        let patience_us = self.limits.store_timeout_us;
+        if self.is_shutting_down { patience_us.min(CLOSING_PATIENCE_US) } else { patience_us }
     }
 
     fn view(&self, now: Moment, claim: ClaimId) -> Result<Reply, Denial> {
@@ -210,6 +270,28 @@ impl<R> Partition<R> {
     pub(super) fn tell_now(&mut self, to: R, denial: Denial) {
         let position = self.answers.durable();
         self.told.push(Told { to, answer: Err(denial), epoch: self.epoch, position, untold: None });
+    }
+}
+
+/// The claim that an answer to whoever asked for one tells of.
+fn told_claim(reply: &Reply) -> Option<ClaimId> {
+    match reply {
+        Reply::Waiting(claim) => Some(*claim),
+        Reply::Lease(view) => Some(view.claim),
+        Reply::Claim(view) => Some(view.id),
+        Reply::Lock(view, _) => view.holder.as_ref().map(|holder| holder.claim),
+        Reply::Resource(_)
+        | Reply::Unconfigured(_)
+        | Reply::Returned(_)
+        | Reply::Unlocked
+        | Reply::ClaimEnded(_)
+        | Reply::Claims(_)
+        | Reply::Resources(_)
+        | Reply::Revoked(_)
+        | Reply::Fence(_)
+        | Reply::Survey(_)
+        | Reply::Inspection(_)
+        | Reply::Done => None,
     }
 }
 

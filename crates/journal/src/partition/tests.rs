@@ -264,12 +264,136 @@ fn shutting_down_answers_the_parked_and_keeps_what_was_said() {
     world.borrow(1, 0);
     world.borrow(2, 60 * S);
     world.partition.shut_down(world.clocks());
-    assert_eq!(world.told(), [(2, Err(Denial::ShuttingDown))], "needs no store");
-    assert_eq!(world.store().len(), 1, "the first is answered when it is durable");
+    assert_eq!(world.told(), [], "neither the grant nor the withdrawal is durable");
+    let told = world.store();
+    assert_eq!((told[0].0, lease(&told[0].1).1), (1, 0));
+    assert_eq!(told[1], (2, Err(Denial::ShuttingDown)));
     world.borrow(3, 0);
     assert_eq!(world.told(), [(3, Err(Denial::ShuttingDown))]);
     assert!(world.partition.is_at_rest());
     assert_eq!(world.partition.totals().waiting, 0);
+}
+
+#[test]
+fn shutting_down_with_a_dead_store_keeps_nobody_for_long() {
+    let mut world = World::with_pool(1);
+    world.borrow(1, 0);
+    world.borrow(2, 60 * S);
+    world.partition.take_batch(world.clocks()).unwrap();
+    world.partition.shut_down(world.clocks());
+    world.pass(5 * S - 1);
+    assert_eq!(world.told(), []);
+    world.pass(1);
+    assert_eq!(world.told(), [(1, Err(Denial::StoreLate)), (2, Err(Denial::StoreLate))]);
+}
+
+/// Borrows under a key: the same for all who ask so.
+fn borrow_with_key(world: &mut World, caller: u32, wait_us: u64) -> (ClaimId, Option<Ticket>) {
+    let Command::Acquire(mut acquire) = world.acquire(POOL, 30 * S, Patience::For { wait_us }) else { unreachable!() };
+    acquire.key = Some(leasehold_engine::IdempotencyKey { name: "k".into(), fingerprint: 1 });
+    let id = acquire.id;
+    (id, world.ask(caller, Command::Acquire(acquire)))
+}
+
+/// Who holds and who waits, once all is durable.
+fn in_use_and_waiting(world: &mut World) -> (usize, usize) {
+    world.store();
+    let totals = world.partition.totals();
+    (totals.claims - totals.waiting, totals.waiting)
+}
+
+#[test]
+fn what_two_callers_share_is_given_back_when_both_are_told_502() {
+    let mut world = World::with_pool(1);
+    borrow_with_key(&mut world, 1, 0);
+    world.partition.take_batch(world.clocks()).unwrap();
+    world.pass(4 * S);
+    borrow_with_key(&mut world, 2, 0);
+    world.pass(6 * S + TICK_US);
+    assert_eq!(world.told(), [(1, Err(Denial::StoreLate))]);
+    assert_eq!(world.partition.totals().claims, 1, "the second may still be told");
+    world.pass(4 * S);
+    assert_eq!(world.told(), [(2, Err(Denial::StoreLate))]);
+    world.partition.append_done(world.clocks());
+    assert_eq!(in_use_and_waiting(&mut world), (0, 0));
+    // The key is as if it had never been used.
+    let (third, _) = borrow_with_key(&mut world, 3, 0);
+    assert_eq!(lease(&world.store()[0].1).0, third);
+}
+
+#[test]
+fn what_two_callers_share_stays_when_one_of_them_was_told() {
+    let mut world = World::with_pool(1);
+    let (claim, _) = borrow_with_key(&mut world, 1, 0);
+    assert_eq!(world.store().len(), 1);
+    for caller in 2..=4 {
+        borrow_with_key(&mut world, caller, 0);
+    }
+    world.partition.take_batch(world.clocks()).unwrap();
+    world.pass(10 * S + TICK_US);
+    assert_eq!(world.told().len(), 3);
+    world.partition.append_done(world.clocks());
+    assert_eq!(in_use_and_waiting(&mut world), (1, 0));
+    // Not even when each of them is undeliverable in its own way.
+    world.partition.hand_back(world.clocks(), claim);
+    assert_eq!(in_use_and_waiting(&mut world), (0, 0), "but the first was not told either, after all");
+}
+
+#[test]
+fn what_two_callers_share_is_given_back_when_one_left_and_the_other_could_not_be_told() {
+    let mut world = World::with_pool(1);
+    let (holder, _) = world.borrow(1, 0);
+    let (claim, first) = borrow_with_key(&mut world, 2, 60 * S);
+    borrow_with_key(&mut world, 3, 60 * S);
+    world.partition.leave(world.clocks(), first.unwrap());
+    world.ask(1, Command::Return { resource: POOL, claim: holder });
+    let told = world.store();
+    assert_eq!(lease(&told.iter().find(|(who, _)| *who == 3).unwrap().1).0, claim);
+    world.partition.hand_back(world.clocks(), claim);
+    assert_eq!(in_use_and_waiting(&mut world), (0, 0));
+}
+
+#[test]
+fn what_somebody_renewed_by_its_name_is_known() {
+    let mut world = World::with_pool(1);
+    let (claim, _) = borrow_with_key(&mut world, 1, 0);
+    borrow_with_key(&mut world, 2, 0);
+    world.store();
+    world.ask(2, Command::Renew { resource: POOL, claim, ttl_us: 30 * S });
+    world.store();
+    world.partition.hand_back(world.clocks(), claim);
+    world.partition.hand_back(world.clocks(), claim);
+    assert_eq!(in_use_and_waiting(&mut world), (1, 0));
+}
+
+#[test]
+fn a_lock_asked_for_twice_is_given_back_when_neither_answer_left_and_kept_when_it_was_held_before() {
+    let key = || ResourceKey::Lock(Arc::from("job"));
+    let lock = |world: &mut World, caller: u32| {
+        let Command::Acquire(mut acquire) = world.acquire(key(), 300 * S, Patience::For { wait_us: 0 }) else {
+            unreachable!()
+        };
+        acquire.client = Some("ann".into());
+        world.ask(caller, Command::Acquire(acquire));
+    };
+    let mut world = World::new();
+    lock(&mut world, 1);
+    lock(&mut world, 2);
+    world.partition.take_batch(world.clocks()).unwrap();
+    world.pass(10 * S + TICK_US);
+    assert_eq!(world.told(), [(1, Err(Denial::StoreLate)), (2, Err(Denial::StoreLate))]);
+    world.partition.append_done(world.clocks());
+    assert_eq!(in_use_and_waiting(&mut world), (0, 0));
+
+    lock(&mut world, 3);
+    assert_eq!(world.store().len(), 1);
+    lock(&mut world, 4);
+    lock(&mut world, 5);
+    world.partition.take_batch(world.clocks()).unwrap();
+    world.pass(10 * S + TICK_US);
+    assert_eq!(world.told().len(), 2);
+    world.partition.append_done(world.clocks());
+    assert_eq!(in_use_and_waiting(&mut world), (1, 0), "caller 3 holds it");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod seams;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::Waker;
+use std::time::Duration;
 
 use leasehold_engine::ClaimId;
 use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Recovery, StoreError, Told};
@@ -39,7 +40,10 @@ pub use handle::{Answered, Handle};
 
 use crate::observe::{Beginning, Observer};
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot};
+use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot, timeout};
+
+/// How long the end waits for what is being written.
+const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 /// A running partition. Dropping it without `shut_down` leaves what was not yet appended unwritten.
 #[derive(Debug)]
@@ -156,7 +160,8 @@ impl Driver {
         self.shared.deliver(leaving);
     }
 
-    /// Flushes, and ends the committer and the pulse. `close` comes first.
+    /// Flushes, and ends the committer and the pulse. `close` comes first. A store that does not come to an end is not
+    /// waited for: its thread goes with the process.
     pub async fn shut_down(mut self) -> Result<(), Arc<StoreError>> {
         let waker = {
             let mut inner = self.shared.lock();
@@ -166,9 +171,14 @@ impl Driver {
         };
         waker.map(Waker::wake);
         // It says no more than that it failed, and ends.
-        while self.failed.borrow_and_update().is_none() && self.failed.changed().await.is_ok() {}
+        let over = async { while self.failed.borrow_and_update().is_none() && self.failed.changed().await.is_ok() {} };
+        let is_over = timeout(FLUSH_MAX, over).await.is_ok();
         if self.pulse.join().is_err() {
             tracing::error!("the pulse of the partition panicked");
+        }
+        if !is_over {
+            let why = format!("the store did not finish within {} s", FLUSH_MAX.as_secs());
+            return Err(Arc::new(StoreError::Unknown(why)));
         }
         match self.failed.borrow().as_ref() {
             Some(error) => Err(Arc::clone(error)),

@@ -3,19 +3,23 @@
 use leasehold_engine::ClaimId;
 
 use super::{Check, ensure};
-use crate::ledger::{Asks, Entry, Ledger, State};
+use crate::ledger::{Asks, Entry, Ledger};
 
 /// A claim that a second caller joined outlives the refusal of the first: its key still leads to it.
 pub(crate) fn on_grant(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
     ensure(entry.seen || !asks.refused.contains(&claim), "S14", || format!("{claim:?} was refused, and is granted now"))
 }
 
-/// At rest, in the process that said 502: nothing of it is left, unless a second caller knows of it.
-pub(crate) fn at_rest(ledger: &Ledger, given_up: &[ClaimId]) -> Check {
+/// At rest, in the process that said 502: nothing of it is left, unless a second caller knows of it, who was not answered
+/// 502 as well.
+pub(crate) fn at_rest(
+    ledger: &Ledger,
+    given_up: &[ClaimId],
+    are_all_given_up: impl Fn(ClaimId, &Entry) -> bool,
+) -> Check {
     for claim in given_up {
         let Some(entry) = ledger.claims.get(claim) else { continue };
-        // A lapsed lock is held by nobody; it only remembers.
-        let is_left = entry.ended.is_none() && !entry.seen && entry.state != State::Lapsed;
+        let is_left = entry.ended.is_none() && (!entry.seen || are_all_given_up(*claim, entry));
         ensure(!is_left, "S14", || format!("{claim:?} was answered 502 and is {:?}", entry.state))?;
     }
     Ok(())

@@ -194,6 +194,7 @@ impl Ledger {
         }
         entry.state = State::Ended(how);
         entry.ended = Some((position, how));
+        let is_shared = entry.seen;
         let key = entry.resource.clone();
         self.live.remove(&claim);
         let row = self.row(&key);
@@ -206,6 +207,7 @@ impl Ledger {
         rare.hit_if(how == Ending::TimedOut, Rare::WaiterTimedOut);
         let is_given_up = asks.given_up.contains(&claim);
         rare.hit_if(how == Ending::HandedBack && is_given_up, Rare::HandedBackAfterStoreLate);
+        rare.hit_if(how == Ending::HandedBack && is_shared, Rare::SharedHandedBack);
         rare.hit_if(how == Ending::Superseded, Rare::LockSuperseded);
         rare.hit_if(how == Ending::Deleted && was == State::Waiting, Rare::WaiterDeletedWithPool);
         rare.hit_if(how == Ending::Deleted && was == State::Active, Rare::PoolDeletedWhileHeld);

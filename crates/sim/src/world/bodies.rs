@@ -219,6 +219,12 @@ impl Call {
         matches!(self.state, CallState::AtServer(Some(_))) && !self.is_hung_up
     }
 
+    /// Whether this life of this node answered it 502.
+    pub(super) fn is_given_up_by(&self, node: usize, incarnation: u64) -> bool {
+        let is_late = matches!(self.answer, Some((Err(Denial::StoreLate), _)));
+        is_late && self.node == node && self.incarnation == incarnation
+    }
+
     /// Whether this call may stand behind a claim of this resource, key and client.
     pub(super) fn may_stand_for(&self, claim: ClaimId, entry: &crate::ledger::Entry) -> bool {
         let Command::Acquire(acquire) = &self.command else { return false };

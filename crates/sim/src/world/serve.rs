@@ -10,6 +10,7 @@ use super::{Event, World, tell};
 use crate::fault::Fault;
 use crate::history::Stamp;
 use crate::invariant::{self, Check};
+use crate::ledger::Entry;
 use crate::sometimes::Rare;
 
 impl World {
@@ -190,11 +191,7 @@ impl World {
                 }
             }
             Err(denial @ (Denial::StoreFull | Denial::Overloaded | Denial::ShuttingDown)) => {
-                // A parked caller hears of a shutdown before its withdrawal is durable, so that it need not wait for
-                // the store: should the process die in between, its claim stands. That "no" is not a definite one.
-                if !was_parked {
-                    self.asks.refused.extend(fresh);
-                }
+                self.asks.refused.extend(fresh);
                 self.hit(match denial {
                     Denial::StoreFull => Rare::AnsweredStoreFull,
                     Denial::Overloaded => Rare::AnsweredOverloaded,
@@ -276,7 +273,12 @@ impl World {
         if process.partition.has_batch() || self.owner != Some(node) {
             return Ok(());
         }
-        invariant::s14_unknown::at_rest(&self.ledger, &process.given_up)?;
+        let incarnation = self.nodes[node].incarnation;
+        let are_all_given_up = |claim: ClaimId, entry: &Entry| {
+            let mut callers = self.calls.iter().filter(|call| call.may_stand_for(claim, entry));
+            callers.all(|call| call.is_given_up_by(node, incarnation) || call.state == CallState::Flying)
+        };
+        invariant::s14_unknown::at_rest(&self.ledger, &process.given_up, are_all_given_up)?;
         invariant::l2_waiters::at_rest(&self.ledger, process.partition.callers().parked)?;
         if is_looked_at {
             process.partition.engine().check();

@@ -4,6 +4,7 @@
 //! `LEASEHOLD_FAULTS` asks for more than one round.
 
 mod full_disk;
+mod hung_disk;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -398,13 +398,13 @@ fn request_lines() -> Vec<Row> {
         // To a proxy, which this is not; the path counts.
         ("GET http://elsewhere.example/healthz HTTP/1.1", Served(200)),
         ("GET https://elsewhere.example:1/lock HTTP/1.1", Served(200)),
-        ("GET http://elsewhere.example HTTP/1.1", Served(404)),
+        ("GET http://elsewhere.example HTTP/1.1", Served(200)),
         ("POST http://elsewhere.example/healthz HTTP/1.1", Served(405)),
         ("OPTIONS * HTTP/1.1", Served(404)),
         ("GET * HTTP/1.1", Served(404)),
         ("GET elsewhere.example:80 HTTP/1.1", Served(404)),
         ("GET healthz HTTP/1.1", Served(404)),
-        ("GET ://x HTTP/1.1", Served(404)),
+        ("GET ://x HTTP/1.1", Served(200)),
         // A tunnel is not made, so nothing goes through it.
         ("CONNECT elsewhere.example:443 HTTP/1.1", Served(404)),
         ("CONNECT /lock HTTP/1.1", Served(405)),

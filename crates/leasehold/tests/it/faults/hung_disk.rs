@@ -1,0 +1,72 @@
+//! A disk that does not answer any more while the process is told to stop: nobody is told what is not durable, everybody is
+//! told something, and the end comes all the same.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::STORE_FAILED;
+use crate::support::{Launch, PATIENCE, gauge, output_of, report, until};
+
+/// Answers wait for five seconds, and the store has as long to finish.
+const END_MAX: Duration = Duration::from_secs(20);
+
+/// The C library's own, except that they hang while there is a file of this name.
+const SHIM: &str = r#"
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void hang(void) {
+    const char *path = getenv("HANG_WHILE");
+    while (path && access(path, F_OK) == 0) pause();
+}
+int fsync(int fd) { hang(); return (int) syscall(SYS_fsync, fd); }
+int fdatasync(int fd) { hang(); return (int) syscall(SYS_fdatasync, fd); }
+"#;
+
+#[test]
+fn a_hung_disk_does_not_hold_up_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, hangs) = (directory.path().join("data"), directory.path().join("hangs"));
+    let shim = shim(directory.path());
+    let mut server = Launch::on(&data).env("LD_PRELOAD", &shim).env("HANG_WHILE", &hangs).start();
+    server.client().call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(200);
+    let mut parked = server.client();
+    parked.send("POST", "/lock?job=held&client=b&wait=2m", &[], b"").unwrap();
+    until("it is parked", PATIENCE, || (gauge(&mut server.client(), "leasehold_parked_callers") == 1).then_some(()));
+    std::fs::write(&hangs, "").unwrap();
+    let mut stuck = server.client();
+    stuck.send("POST", "/lock?job=other&client=a&ttl=1h", &[], b"").unwrap();
+    until("it is stuck", PATIENCE, || (gauge(&mut server.client(), "leasehold_held_answers") >= 1).then_some(()));
+
+    let told_at = Instant::now();
+    server.signal(Signal::TERM);
+    // Neither can be a 503: what that promises is not durable.
+    parked.receive().unwrap().expect(502);
+    let heard_after = told_at.elapsed();
+    stuck.receive().unwrap().expect(502);
+    let status = server.wait();
+    let ended_after = told_at.elapsed();
+    let log = server.whole_log();
+    assert_eq!(status.code(), Some(STORE_FAILED), "{log}");
+    assert!(log.contains("the store did not finish within 5 s"), "{log}");
+    assert!(ended_after < END_MAX, "it took {ended_after:?} to end");
+
+    let server = Launch::on(&data).start();
+    assert_eq!(server.client().call("GET", "/lock?job=held", "").unwrap().text("holder"), "a");
+    report(format_args!(
+        "faults: told to stop while the disk hung, the parked heard 502 after {:.1} s and the process ended after {:.1} s",
+        heard_after.as_secs_f64(),
+        ended_after.as_secs_f64(),
+    ));
+}
+
+fn shim(directory: &Path) -> PathBuf {
+    let (source, library) = (directory.join("shim.c"), directory.join("shim.so"));
+    std::fs::write(&source, SHIM).unwrap();
+    let made = output_of(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    library
+}
