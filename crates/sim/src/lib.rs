@@ -12,12 +12,11 @@
 //! What must hold (`invariant`, a file each) is checked against the *ledger*: what the durable bytes say, replayed by a
 //! model that shares no code with the engine, and against what clients were told. The engine's opinion is not asked.
 //!
-//! `history` checks recorded histories of any server that answers with positions; `scope` walks every interleaving of
+//! `leasehold-history` checks what clients of the pools heard, and nothing but that; `scope` walks every interleaving of
 //! a small world.
 
 pub mod disk;
 pub mod fault;
-pub mod history;
 mod invariant;
 mod ledger;
 pub mod plan;
@@ -31,4 +30,5 @@ mod story;
 mod world;
 
 pub use invariant::Violation;
+pub use leasehold_history as history;
 pub use world::{Outcome, World};

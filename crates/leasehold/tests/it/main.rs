@@ -12,6 +12,7 @@ mod cut;
 mod events;
 #[cfg(target_os = "linux")]
 mod faults;
+mod history;
 mod hostile;
 mod kills;
 mod logs;

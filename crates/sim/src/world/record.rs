@@ -11,6 +11,9 @@ use crate::history::{self, Answer, Op, Outcome};
 use crate::invariant::{Check, Violation};
 use crate::plan::Place;
 
+/// A node may go on with a request after it lost its process, by a message that comes late.
+const UNKNOWN: Outcome = Outcome::Unknown { gone_us: None };
+
 impl World {
     /// The recorded history must be possible. Careless nodes are left out: they may answer reads of the past.
     pub(super) fn check_history(&self) -> Check {
@@ -42,9 +45,9 @@ fn op(call: &Call, skipped: &BTreeSet<ClaimId>) -> Option<Op> {
     let asked = asked(&call.command, skipped)?;
     let heard = call.answer.as_ref().zip(call.heard_us);
     let outcome = match heard {
-        None | Some(((Err(Denial::StoreLate), _), _)) => Outcome::Unknown,
+        None | Some(((Err(Denial::StoreLate), _), _)) => UNKNOWN,
         Some(((answer, stamp), end_us)) => match answer {
-            Ok(Reply::Lease(view)) if skipped.contains(&view.claim) => Outcome::Unknown,
+            Ok(Reply::Lease(view)) if skipped.contains(&view.claim) => UNKNOWN,
             answer => Outcome::Answered { end_us, answer: told(&call.command, answer)?, stamp: *stamp },
         },
     };

@@ -1,6 +1,5 @@
 //! The simulation's own tests: seeds, the same seed twice, small scopes, histories, and bugs it found before.
 
-mod history;
 mod regressions;
 mod scopes;
 mod seeds;

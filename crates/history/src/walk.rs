@@ -1,88 +1,14 @@
-//! The walk along the witness.
+//! The walk along the witness that carries bounds: pools only, one pass.
 
 use std::collections::BTreeMap;
 
+use super::order::{self, Witness};
 use super::row::{Lease, Row, until};
-use super::{Answer, Call, Contradiction, Op, Outcome, Stamp};
+use super::{Answer, Call, Contradiction, Kind, Op, Outcome};
 
-/// Whether a history can be. The ops may come in any order.
+/// Whether the calls about pools in a history can be. The ops may come in any order.
 pub fn check(history: &[Op]) -> Result<(), Contradiction> {
-    let mut witness: Vec<(Stamp, usize)> = Vec::new();
-    for (n, op) in history.iter().enumerate() {
-        if let Outcome::Answered { stamp, end_us, .. } = &op.outcome {
-            if *end_us < op.start_us {
-                return fail(n, "it was answered before it was asked");
-            }
-            witness.push((*stamp, n));
-        }
-    }
-    witness.sort_by_key(|(stamp, n)| (*stamp, rank(&history[*n]), *n));
-    check_epochs(&witness)?;
-    check_real_time(history, &witness)?;
-    Walk::new(history).run(&witness)
-}
-
-fn fail(op: usize, why: impl Into<String>) -> Result<(), Contradiction> {
-    Err(Contradiction { op, why: why.into() })
-}
-
-/// Of answers with one position, which come first: one step may end something, grant it to another, and be read.
-fn rank(op: &Op) -> (u8, u64) {
-    match &op.outcome {
-        Outcome::Answered { answer, .. } => match (answer, &op.call) {
-            (Answer::Configured | Answer::Deleted(true), _) => (0, 0),
-            (Answer::Released(true), _) => (1, 0),
-            (Answer::Held { token, .. }, Call::Acquire { .. }) => (2, *token),
-            (Answer::Held { token, .. }, _) => (3, *token),
-            (Answer::Waiting { .. }, _) => (4, 0),
-            (
-                Answer::Seen { .. }
-                | Answer::Full
-                | Answer::NotHeld
-                | Answer::NoResource
-                | Answer::Released(false)
-                | Answer::Deleted(false),
-                _,
-            ) => (5, 0),
-        },
-        Outcome::Unknown => (6, 0),
-    }
-}
-
-/// An owner that came later has the later positions.
-fn check_epochs(witness: &[(Stamp, usize)]) -> Result<(), Contradiction> {
-    for pair in witness.windows(2) {
-        let [(before, _), (after, n)] = pair else { continue };
-        if after.epoch < before.epoch {
-            return fail(*n, format!("epoch {} at {}, after epoch {}", after.epoch, after.position, before.epoch));
-        }
-    }
-    Ok(())
-}
-
-/// What was answered before something else was asked comes no later in the order.
-fn check_real_time(history: &[Op], witness: &[(Stamp, usize)]) -> Result<(), Contradiction> {
-    let mut by_start: Vec<(u64, u64, usize)> = Vec::new();
-    let mut by_end: Vec<(u64, u64)> = Vec::new();
-    for (stamp, n) in witness {
-        if let Outcome::Answered { end_us, .. } = history[*n].outcome {
-            by_start.push((history[*n].start_us, stamp.position, *n));
-            by_end.push((end_us, stamp.position));
-        }
-    }
-    by_start.sort_unstable();
-    by_end.sort_unstable();
-    let mut ended = by_end.into_iter().peekable();
-    let mut latest = 0;
-    for (start_us, position, n) in by_start {
-        while let Some((_, seen)) = ended.next_if(|(end_us, _)| *end_us < start_us) {
-            latest = latest.max(seen);
-        }
-        if position < latest {
-            return fail(n, format!("it saw {position}, but {latest} had been answered before it was asked"));
-        }
-    }
-    Ok(())
+    Walk::new(history).run(&order::witness(history)?)
 }
 
 struct Walk<'a> {
@@ -110,7 +36,7 @@ impl<'a> Walk<'a> {
             tokens: BTreeMap::new(),
         };
         let earliest = |known: &mut u64, start_us: u64| *known = (*known).min(start_us);
-        for op in history {
+        for op in history.iter().filter(|op| op.call.kind() == Kind::Pool) {
             let resource = op.call.resource();
             if let Call::Acquire { key: Some(key), .. } = &op.call {
                 let (first_us, times) = walk.uses.entry((resource, key)).or_insert((op.start_us, 0));
@@ -122,7 +48,7 @@ impl<'a> Walk<'a> {
             }
             let row = walk.rows.entry(resource).or_default();
             row.capacities.insert(None);
-            if op.outcome == Outcome::Unknown {
+            if matches!(op.outcome, Outcome::Unknown { .. }) {
                 match &op.call {
                     Call::Acquire { .. } => row.unknown_acquires_us.push(op.start_us),
                     Call::Configure { capacity, .. } => row.unknown_shapes.push((op.start_us, Some(*capacity))),
@@ -133,7 +59,7 @@ impl<'a> Walk<'a> {
                     Call::Renew { lease, .. } | Call::Release { lease, .. } => {
                         earliest(walk.unheard.entry((resource, lease)).or_insert(op.start_us), op.start_us);
                     }
-                    Call::View { .. } | Call::ViewLease { .. } => {}
+                    _ => {}
                 }
             }
         }
@@ -141,10 +67,10 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    fn run(mut self, witness: &[(Stamp, usize)]) -> Result<(), Contradiction> {
-        for (stamp, n) in witness {
+    fn run(mut self, witness: &[Witness]) -> Result<(), Contradiction> {
+        for Witness { stamp, op: n, .. } in witness {
             let op = &self.history[*n];
-            if let Outcome::Answered { end_us, answer, .. } = &op.outcome {
+            if let (Outcome::Answered { end_us, answer, .. }, Kind::Pool) = (&op.outcome, op.call.kind()) {
                 self.step(op, *end_us, answer, stamp.position).map_err(|why| Contradiction { op: *n, why })?;
             }
         }

@@ -1,0 +1,57 @@
+//! An answer in one world: the worlds that may follow, or why it cannot be.
+
+use std::collections::BTreeSet;
+
+use super::Known;
+use super::world::World;
+use crate::order::Witness;
+use crate::{Answer, Kind};
+
+/// The worlds after an answer. Usually one.
+pub(super) type After = Result<Vec<World>, String>;
+
+impl Known<'_> {
+    pub(super) fn answered(&self, world: World, one: Witness, answer: &Answer) -> After {
+        match self.call(one.op).kind() {
+            Kind::Pool => self.pool_answered(world, one, answer),
+            Kind::Claim => self.claim_answered(world, one, answer),
+            Kind::Lock => self.lock_answered(world, one, answer),
+        }
+    }
+
+    /// All worlds that are this one but for leases that may have run out, one after the other.
+    pub(super) fn with_any_run_out(&self, world: World, by_us: u64) -> BTreeSet<World> {
+        let mut open = vec![world];
+        let mut all = BTreeSet::new();
+        while let Some(world) = open.pop() {
+            if all.insert(world.clone()) {
+                open.extend(self.with_run_out(world, 1, by_us));
+            }
+        }
+        all
+    }
+
+    /// Worlds in which so many of those that may have run out did.
+    pub(super) fn with_run_out(&self, world: World, count: usize, by_us: u64) -> Vec<World> {
+        let mut worlds = vec![world];
+        for _ in 0..count {
+            let mut next: Vec<World> = Vec::new();
+            for world in worlds {
+                for n in world.may_have_run_out(by_us) {
+                    let mut after = world.clone();
+                    after.run_out(self, n);
+                    if !next.contains(&after) {
+                        next.push(after);
+                    }
+                }
+            }
+            worlds = next;
+        }
+        worlds
+    }
+}
+
+/// An answer that does not belong to the call.
+pub(super) fn no_answer(answer: &Answer) -> After {
+    Err(format!("{answer:?} is no answer to that"))
+}

@@ -1,0 +1,258 @@
+//! The search: along the witness with every world that the answers so far allow.
+//!
+//! ```text
+//!  worlds ──▶ in the gap before the next answer, whatever may have happened unheard, or not ──▶ more worlds
+//!    ▲                                                                                              │
+//!    └───────────── those in which the next answer is true ◀─────────────────────────────────────────┘
+//! ```
+//!
+//! A world (`world`) is one resource as it may be: who holds, who waits, which unanswered calls have not happened yet.
+//! Resources do not touch one another, so each is searched by itself. Worlds that have become the same are one, which is
+//! what keeps this small: in the end only what an unanswered call did matters, not when. If there are too many all the
+//! same, the search gives up, and that is a failure: nothing was shown.
+//!
+//! A call without an answer is tried in every gap from the time it was asked to the time its process was gone (`silent`).
+//! A lease that may have run out counts as held until something shows that it is not.
+
+mod answered;
+mod claims;
+mod locks;
+mod pools;
+mod silent;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::order::{self, Witness};
+use crate::{Answer, Call, Contradiction, End, Kind, Op, Outcome, Status};
+use world::{Since, World};
+
+/// What is known of the service beforehand.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// How long after its end a lock is its last holder's.
+    pub grace_us: u64,
+    /// The search gives up past this many worlds at once.
+    pub worlds_max: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules { grace_us: 5_000_000, worlds_max: 20_000 }
+    }
+}
+
+/// How hard it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Searched {
+    pub answered: usize,
+    /// Calls without an answer that may have changed something.
+    pub unknown: usize,
+    pub resources: usize,
+    /// Worlds looked at.
+    pub worlds: usize,
+    /// Most of them at once.
+    pub widest: usize,
+}
+
+/// Whether a history can be. The ops may come in any order.
+pub fn search(history: &[Op], rules: Rules) -> Result<Searched, Contradiction> {
+    let witness = order::witness(history)?;
+    let mut by_resource: BTreeMap<(Kind, &str), Walk<'_>> = BTreeMap::new();
+    for (n, op) in history.iter().enumerate() {
+        let name = (op.call.kind(), op.call.resource());
+        let walk = by_resource.entry(name).or_insert_with(|| Walk::new(history, rules, name.0));
+        if let (Outcome::Unknown { .. }, true) = (&op.outcome, op.call.changes()) {
+            walk.unheard.push(n);
+        }
+    }
+    let mut searched = Searched { answered: witness.len(), resources: by_resource.len(), ..Searched::default() };
+    for one in witness {
+        let call = &history[one.op].call;
+        let walk = by_resource.get_mut(&(call.kind(), call.resource())).expect("every resource has its walk");
+        walk.witness.push(one);
+    }
+    for (_, mut walk) in by_resource {
+        searched.unknown += walk.unheard.len();
+        walk.run(&mut searched)?;
+    }
+    Ok(searched)
+}
+
+/// Where along the witness each claim is spoken of for the last time.
+fn last_mentions<'a>(history: &'a [Op], witness: &[Witness]) -> BTreeMap<&'a str, usize> {
+    let named = |one: &Witness| match &history[one.op].call {
+        Call::Update { claim, .. } | Call::ViewClaim { claim, .. } => Some(claim.as_str()),
+        _ => None,
+    };
+    witness.iter().enumerate().filter_map(|(place, one)| Some((named(one)?, place))).collect()
+}
+
+/// How a claim ended does not matter once nobody speaks of it any more: worlds that differ in nothing else are one.
+fn forget(worlds: BTreeSet<World>, matters: impl Fn(&str) -> bool) -> BTreeSet<World> {
+    if worlds.iter().all(|world| world.ends.keys().all(|claim| matters(claim))) {
+        return worlds;
+    }
+    let forgetful = |mut world: World| {
+        world.ends.retain(|claim, _| matters(claim));
+        world
+    };
+    worlds.into_iter().map(forgetful).collect()
+}
+
+impl Call {
+    fn changes(&self) -> bool {
+        !matches!(self, Call::View { .. } | Call::ViewLease { .. } | Call::ViewClaim { .. } | Call::ViewLock { .. })
+    }
+}
+
+/// The search of one resource.
+struct Walk<'a> {
+    kind: Kind,
+    witness: Vec<Witness>,
+    /// Calls without an answer, by their place in the history.
+    unheard: Vec<usize>,
+    known: Known<'a>,
+}
+
+/// What is the same in every world.
+struct Known<'a> {
+    history: &'a [Op],
+    rules: Rules,
+    /// Leases and claims that somebody was told of, and the token of those that had one.
+    told: BTreeMap<&'a str, Option<u64>>,
+    /// What each key was told to stand for.
+    keys: BTreeMap<&'a str, &'a str>,
+    /// How claims were told to have ended.
+    ended: BTreeMap<&'a str, End>,
+    /// Unanswered calls whose process was not gone yet, and the earliest that they can have happened.
+    open: BTreeMap<usize, Since>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(history: &'a [Op], rules: Rules, kind: Kind) -> Self {
+        let known = Known {
+            history,
+            rules,
+            told: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            open: BTreeMap::new(),
+        };
+        Walk { kind, witness: Vec::new(), unheard: Vec::new(), known }
+    }
+
+    fn run(&mut self, searched: &mut Searched) -> Result<(), Contradiction> {
+        let mut worlds = BTreeSet::from([World::new(self.kind)]);
+        self.unheard.sort_by_key(|&n| self.known.history[n].start_us);
+        let mut unheard = std::mem::take(&mut self.unheard).into_iter().peekable();
+        let witness = std::mem::take(&mut self.witness);
+        let mentions = last_mentions(self.known.history, &witness);
+        for (place, one) in witness.into_iter().enumerate() {
+            let op = &self.known.history[one.op];
+            let Outcome::Answered { answer, .. } = &op.outcome else { continue };
+            // From here on it may have happened.
+            while let Some(n) = unheard.next_if(|&n| self.known.history[n].start_us <= one.by_us) {
+                let token = worlds.first().map_or(0, |world| world.last_token);
+                self.known.open.insert(n, Since { at_us: self.known.history[n].start_us, token });
+                worlds = worlds.into_iter().map(|world| world.awaiting(n)).collect();
+            }
+            let narrow = worlds.len();
+            worlds = self.known.whatever_may_have_been(worlds, one)?;
+            searched.widest = searched.widest.max(worlds.len());
+            searched.worlds += worlds.len().max(narrow);
+            worlds = self.close(worlds, op.start_us);
+            worlds = self.known.those_with(worlds, one, answer)?;
+            self.known.learn(op, answer);
+            worlds = forget(worlds, |claim| mentions.get(claim).is_some_and(|&last| last > place));
+        }
+        Ok(())
+    }
+
+    /// Whatever was asked of a process that is gone by now has happened, or never will.
+    fn close(&mut self, worlds: BTreeSet<World>, start_us: u64) -> BTreeSet<World> {
+        let history = self.known.history;
+        let is_gone = |n: &usize| match history[*n].outcome {
+            Outcome::Unknown { gone_us: Some(gone_us) } => gone_us < start_us,
+            _ => false,
+        };
+        let gone: Vec<usize> = self.known.open.keys().copied().filter(is_gone).collect();
+        if gone.is_empty() {
+            return worlds;
+        }
+        self.known.open.retain(|n, _| !gone.contains(n));
+        worlds.into_iter().map(|world| world.without(&gone)).collect()
+    }
+}
+
+impl<'a> Known<'a> {
+    /// The worlds in which this answer is true, as they are after it.
+    fn those_with(
+        &self,
+        worlds: BTreeSet<World>,
+        one: Witness,
+        answer: &Answer,
+    ) -> Result<BTreeSet<World>, Contradiction> {
+        let count = worlds.len();
+        let mut possible = BTreeSet::new();
+        // The reason that counts is that of the plainest world: the one in which least happened unheard.
+        let mut reason: Option<(usize, String)> = None;
+        for world in worlds {
+            let plainness = world.awaited();
+            match self.answered(world, one, answer) {
+                Ok(after) => possible.extend(after),
+                Err(why) => {
+                    if reason.as_ref().is_none_or(|(plainest, _)| *plainest < plainness) {
+                        reason = Some((plainness, why));
+                    }
+                }
+            }
+        }
+        match reason {
+            Some((_, why)) if possible.is_empty() => {
+                let others = if count > 1 { format!(" (nor in {} other worlds)", count - 1) } else { String::new() };
+                Err(Contradiction { op: one.op, why: format!("{why}{others}") })
+            }
+            _ => Ok(possible),
+        }
+    }
+
+    /// What everybody knows after this answer.
+    fn learn(&mut self, op: &'a Op, answer: &'a Answer) {
+        let told = match answer {
+            Answer::Held { lease, token, .. } => Some((lease, Some(*token))),
+            Answer::Active { claim, token } => Some((claim, Some(*token))),
+            Answer::Waiting { lease } => Some((lease, None)),
+            Answer::InLine { claim, .. } => Some((claim, None)),
+            Answer::Ended { claim, how } => {
+                self.ended.insert(claim, *how);
+                None
+            }
+            _ => None,
+        };
+        if let Some((id, token)) = told {
+            let known = self.told.entry(id).or_default();
+            *known = known.or(token);
+            if let Some(key) = op.call.key() {
+                self.keys.insert(key, id);
+            }
+        }
+        match (&op.call, answer) {
+            (Call::Update { claim, wish: crate::Wish::Revoked, .. }, Answer::Released(true)) => {
+                self.ended.insert(claim, End::Revoked);
+            }
+            (Call::Update { claim, .. }, Answer::Released(true)) => {
+                self.ended.insert(claim, End::Released);
+            }
+            (Call::Update { claim, .. }, Answer::Refused { status: Status::Ended(how) }) => {
+                self.ended.insert(claim, *how);
+            }
+            _ => {}
+        }
+    }
+
+    /// The call that made a claim, or asked for it first as far as is known.
+    fn call(&self, op: usize) -> &'a Call {
+        &self.history[op].call
+    }
+}

@@ -1,0 +1,87 @@
+//! Hand-made histories: those that can be are accepted, those that cannot are rejected for the right reason.
+
+use std::fmt::Write as _;
+
+use leasehold_history::{Op, Rules, check, parse, search};
+
+const POOLS_GOOD: &str = include_str!("histories/pools_good.txt");
+const POOLS_BAD: &str = include_str!("histories/pools_bad.txt");
+const CLAIMS_GOOD: &str = include_str!("histories/claims_good.txt");
+const CLAIMS_BAD: &str = include_str!("histories/claims_bad.txt");
+const LOCKS_GOOD: &str = include_str!("histories/locks_good.txt");
+const LOCKS_BAD: &str = include_str!("histories/locks_bad.txt");
+
+/// Times in these histories are small.
+const RULES: Rules = Rules { grace_us: 50, worlds_max: 2_000 };
+
+/// Titles and ops of the histories of a file.
+fn histories(file: &str) -> Vec<(&str, Vec<Op>)> {
+    let sections = file.split("== ").filter(|section| !section.trim().is_empty());
+    let titled = sections.map(|section| section.split_once('\n').unwrap_or((section, "")));
+    titled.map(|(title, text)| (title, parse(text).unwrap_or_else(|error| panic!("{title}: {error}")))).collect()
+}
+
+#[test]
+fn what_can_be_is_accepted() {
+    let mut count = 0;
+    for (title, history) in [POOLS_GOOD, CLAIMS_GOOD, LOCKS_GOOD].into_iter().flat_map(histories) {
+        if let Err(contradiction) = check(&history) {
+            panic!("{title}: the walk found {contradiction}");
+        }
+        if let Err(contradiction) = search(&history, RULES) {
+            panic!("{title}: the search found {contradiction}");
+        }
+        count += 1;
+    }
+    assert!(count >= 80, "{count} good histories");
+    println!("history: {count} good histories accepted");
+}
+
+/// The two checks word their reasons each in its own way, so that of the search is only asked for where it is alone.
+#[test]
+fn what_cannot_be_with_pools_is_rejected_by_both() {
+    let bad = histories(POOLS_BAD);
+    assert!(bad.len() >= 40, "{} bad histories", bad.len());
+    for (title, history) in &bad {
+        let (title, reason) = title.split_once(" !! ").expect("a bad history says why");
+        match check(history) {
+            Ok(()) => panic!("{title}: was accepted by the walk"),
+            Err(contradiction) => assert!(contradiction.why.contains(reason), "{title}: {contradiction}"),
+        }
+        assert!(search(history, RULES).is_err(), "{title}: was accepted by the search");
+    }
+    println!("history: {} bad histories of pools rejected", bad.len());
+}
+
+#[test]
+fn what_cannot_be_with_claims_and_locks_is_rejected() {
+    let bad: Vec<_> = [CLAIMS_BAD, LOCKS_BAD].into_iter().flat_map(histories).collect();
+    assert!(bad.len() >= 35, "{} bad histories", bad.len());
+    for (title, history) in &bad {
+        let (title, reason) = title.split_once(" !! ").expect("a bad history says why");
+        match search(history, RULES) {
+            Ok(_) => panic!("{title}: was accepted"),
+            Err(contradiction) => assert!(contradiction.why.contains(reason), "{title}: {contradiction}"),
+        }
+    }
+    println!("history: {} bad histories of claims and locks rejected", bad.len());
+}
+
+/// A search that gives up has shown nothing, and says so.
+#[test]
+fn a_search_that_gets_too_wide_is_a_failure() {
+    let mut text = "a 0-1 configure p 50 -> ok @1.1\n".to_owned();
+    for n in 0..14 {
+        writeln!(text, "c{n} {}- acquire p ttl=1000{n} -> ?", 2 + n).unwrap();
+    }
+    text.push_str("a 50-60 acquire p ttl=1000 -> held A slot=7 token=9 @1.20\n");
+    let history = parse(&text).unwrap();
+    let given_up = search(&history, Rules { worlds_max: 100, ..RULES }).unwrap_err();
+    assert!(given_up.why.contains("given up: more than 100 worlds"), "{given_up}");
+}
+
+#[test]
+fn a_line_that_is_none_is_named() {
+    assert_eq!(parse("a 0-1 view p -> seen").unwrap_err().line, 1);
+    assert_eq!(parse("# a comment\n\nnonsense").unwrap_err().line, 3);
+}

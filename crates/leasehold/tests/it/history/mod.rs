@@ -1,0 +1,176 @@
+//! What clients of the real binary hear can be true, whatever is killed: several clients over the three dialects, with
+//! timeouts, retries and connections they cut themselves, SIGKILL again and again, and every call written down with when it
+//! was asked, when it was answered, what, and at which position. The whole history is then searched for a world in which
+//! all of it happened (`leasehold_history::search`); a call without an answer may have happened or not. Nothing else is
+//! asked of the service. `LEASEHOLD_KILLS` asks for more than the usual thirty.
+//!
+//! That the search can see is shown on the same history: falsified in many ways (`falsify`), it is rejected.
+
+mod falsify;
+mod player;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold_history::{Kind, Op, Outcome, Rules, search};
+use rustix::process::Signal;
+
+use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, report, until};
+use player::Player;
+
+const CLIENTS: usize = 8;
+const KILLS: usize = 30;
+/// Answers from one kill to the next.
+const ANSWERS: std::ops::Range<u64> = 150..600;
+const GRACE: Duration = Duration::from_millis(200);
+
+/// The service as its clients find it.
+#[derive(Debug)]
+pub(crate) struct Service {
+    began: Instant,
+    /// Where it listens, and how many processes there were before this one.
+    at: Mutex<(SocketAddr, usize)>,
+    pub(crate) pools: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) jobs: Vec<String>,
+    pub(crate) answers: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// A call as it was written down, and the process it was sent to.
+#[derive(Clone, Debug)]
+pub(crate) struct Noted {
+    pub(crate) op: Op,
+    pub(crate) life: usize,
+}
+
+impl Service {
+    pub(crate) fn now_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap()
+    }
+
+    pub(crate) fn find(&self) -> (SocketAddr, usize) {
+        *self.at.lock().unwrap()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn what_clients_hear_can_be_true_whatever_is_killed() {
+    let _machine = machine_to_itself();
+    let kills: usize = std::env::var("LEASEHOLD_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    let began = Instant::now();
+    let history = play(kills);
+    let played = began.elapsed();
+    let rules = Rules { grace_us: u64::try_from(GRACE.as_micros()).unwrap(), ..Rules::default() };
+    let searching = Instant::now();
+    let searched = match search(&history, rules) {
+        Ok(searched) => searched,
+        Err(contradiction) => {
+            let suspect = &history[contradiction.op];
+            let file = std::env::temp_dir().join("leasehold-history.txt");
+            std::fs::write(&file, about(&history, suspect)).unwrap();
+            panic!("{contradiction}\n{suspect:?}\neverything about it is in {}", file.display());
+        }
+    };
+    let by_kind = count_by_kind(&history);
+    report(format_args!(
+        "history: {} answers of the real binary ({} about pools, {} about claims, {} about locks) and {} calls of unknown \
+         outcome, {CLIENTS} clients, {kills} kills, {:.0} s; {} worlds searched in {:.1} s, at most {} at once, all of it can \
+         be true",
+        searched.answered,
+        by_kind[&Kind::Pool],
+        by_kind[&Kind::Claim],
+        by_kind[&Kind::Lock],
+        searched.unknown,
+        played.as_secs_f64(),
+        searched.worlds,
+        searching.elapsed().as_secs_f64(),
+        searched.widest,
+    ));
+    assert!(searched.unknown >= kills, "hardly a kill hit a call: {}", searched.unknown);
+    falsify::is_always_noticed(&history, rules);
+}
+
+/// Lets clients loose on a service that is killed so many times. What they wrote down.
+fn play(kills: usize) -> Vec<Op> {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = || Launch::on(directory.path()).arg("--grace").arg(format!("{}ms", GRACE.as_millis())).start();
+    let mut server = launch();
+    let named = |prefix: &str| (0..3).map(|number| format!("{prefix}-{number}")).collect();
+    let service = Service {
+        began: Instant::now(),
+        at: Mutex::new((server.addr, 0)),
+        pools: (0..3).map(|_| random_uuid()).collect(),
+        resources: named("resource"),
+        jobs: named("job"),
+        answers: AtomicU64::new(0),
+        is_over: AtomicBool::new(false),
+    };
+    let mut gone_us = Vec::new();
+    let (notes, server) = std::thread::scope(|scope| {
+        let player = |number| Player::new(&service, number);
+        let players: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || player(number).play())).collect();
+        for life in 1..=kills {
+            let enough = service.answers.load(Ordering::Relaxed) + rand::random_range(ANSWERS);
+            until("the clients get answers", PATIENCE, || {
+                (service.answers.load(Ordering::Relaxed) >= enough).then_some(())
+            });
+            server.kill();
+            gone_us.push(service.now_us());
+            server = launch();
+            *service.at.lock().unwrap() = (server.addr, life);
+        }
+        let enough = service.answers.load(Ordering::Relaxed) + ANSWERS.start;
+        until("the clients get answers", PATIENCE, || {
+            (service.answers.load(Ordering::Relaxed) >= enough).then_some(())
+        });
+        service.is_over.store(true, Ordering::Relaxed);
+        let notes: Vec<Noted> = players.into_iter().flat_map(|player| player.join().unwrap()).collect();
+        (notes, server)
+    });
+    end(server);
+    gone_us.push(service.now_us());
+    notes.into_iter().map(|noted| noted.known_to_be_over(&gone_us)).collect()
+}
+
+fn end(server: Server) {
+    let (status, log) = server.stop(Signal::TERM);
+    assert!(status.success(), "{log}");
+}
+
+impl Noted {
+    /// What was not answered by a process has happened by the end of it, or never.
+    fn known_to_be_over(mut self, gone_us: &[u64]) -> Op {
+        if let Outcome::Unknown { gone_us: end_us } = &mut self.op.outcome {
+            *end_us = Some(gone_us[self.life]);
+        }
+        self.op
+    }
+}
+
+fn count_by_kind(history: &[Op]) -> BTreeMap<Kind, usize> {
+    let mut counts = BTreeMap::new();
+    for op in history.iter().filter(|op| matches!(op.outcome, Outcome::Answered { .. })) {
+        *counts.entry(op.call.kind()).or_default() += 1;
+    }
+    counts
+}
+
+/// All that was asked and heard of the same resource, in order, a line each.
+fn about(history: &[Op], suspect: &Op) -> String {
+    let same = |op: &&Op| (op.call.kind(), op.call.resource()) == (suspect.call.kind(), suspect.call.resource());
+    let mut ops: Vec<&Op> = history.iter().filter(same).collect();
+    ops.sort_by_key(|op| match &op.outcome {
+        Outcome::Answered { stamp, .. } => (stamp.position, op.start_us),
+        Outcome::Unknown { .. } => (0, op.start_us),
+    });
+    ops.iter().map(|op| format!("{op:?}")).collect::<Vec<_>>().join("\n")
+}

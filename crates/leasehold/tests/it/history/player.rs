@@ -1,0 +1,192 @@
+//! One client of the history: asks for whatever comes to mind, one thing at a time, and writes all of it down. When it hears
+//! nothing for a while, or the connection breaks, it goes on with a new one and does not know what came of it.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use leasehold_history::{Answer, Call, Op, Outcome, Stamp, Status, Wish};
+
+use super::wire::{self, Request};
+use super::{Noted, Service};
+use crate::support::{Client, random_uuid};
+
+/// Longer than a call waits, shorter than a process takes to come back.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// How many leases, and how many claims, it remembers.
+const REMEMBERED: usize = 2;
+
+pub(crate) struct Player<'a> {
+    service: &'a Service,
+    number: usize,
+    name: String,
+    notes: Vec<Noted>,
+    /// Pool and lease, resource and claim, as told; they may have ended since.
+    leases: Vec<(String, String)>,
+    claims: Vec<(String, String)>,
+    /// A call with a key that was not answered: it can be asked again.
+    again: Option<(Call, u32)>,
+}
+
+impl<'a> Player<'a> {
+    pub(crate) fn new(service: &'a Service, number: usize) -> Self {
+        let name = format!("c{number}");
+        Player { service, number, name, notes: Vec::new(), leases: Vec::new(), claims: Vec::new(), again: None }
+    }
+
+    pub(crate) fn play(mut self) -> Vec<Noted> {
+        while !self.service.is_over() {
+            let (addr, life) = self.service.find();
+            let Ok(mut client) = Client::connect(addr) else {
+                // It was killed just now; the next one is about to be there.
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            while !self.service.is_over() && self.step(&mut client, life).is_ok() {}
+        }
+        self.notes
+    }
+
+    fn step(&mut self, client: &mut Client, life: usize) -> io::Result<()> {
+        let (call, wait_ms) = match self.again.take() {
+            Some(again) if rand::random_ratio(3, 4) => again,
+            _ => match rand::random_range(0..9) {
+                0..3 => self.about_pools(),
+                3..6 => self.about_claims(),
+                _ => self.about_locks(),
+            },
+        };
+        self.ask(client, life, call, wait_ms)
+    }
+
+    /// Asks, and writes down what came of it. An error is the end of this connection.
+    fn ask(&mut self, client: &mut Client, life: usize, call: Call, wait_ms: u32) -> io::Result<()> {
+        let start_us = self.service.now_us();
+        let Request { method, target, key, body } = wire::request(&call, wait_ms);
+        let headers: Vec<(&str, &str)> = key.iter().map(|key| ("idempotency-key", key.as_str())).collect();
+        let is_cut = rand::random_ratio(1, 150);
+        let heard = client.send(method, &target, &headers, body.as_bytes()).and_then(|()| {
+            if is_cut { Err(io::ErrorKind::ConnectionAborted.into()) } else { client.receive_within(PATIENCE) }
+        });
+        let end_us = self.service.now_us();
+        let response = match heard {
+            Ok(response) if !matches!(response.status, 502 | 503) => response,
+            unheard => {
+                if key.is_some() {
+                    self.again = Some((call.clone(), wait_ms));
+                }
+                self.note(life, start_us, call, Outcome::Unknown { gone_us: None });
+                return unheard.map(|_| ());
+            }
+        };
+        self.service.answers.fetch_add(1, Ordering::Relaxed);
+        let at = response.position().unwrap_or_else(|| panic!("no position in {response:?}"));
+        if let Some(answer) = wire::answer(&call, wait_ms > 0, &response) {
+            self.learn(&call, &answer);
+            let stamp = Stamp { epoch: at.epoch, position: at.change };
+            self.note(life, start_us, call, Outcome::Answered { end_us, answer, stamp });
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, life: usize, start_us: u64, call: Call, outcome: Outcome) {
+        self.notes.push(Noted { op: Op { client: self.name.clone(), start_us, call, outcome }, life });
+    }
+
+    /// Remembers what it was told of, to come back to it.
+    fn learn(&mut self, call: &Call, answer: &Answer) {
+        let resource = call.resource().to_owned();
+        let (list, known) = match (call, answer) {
+            (Call::Acquire { .. }, Answer::Held { lease, .. }) => (&mut self.leases, (resource, lease.clone())),
+            (Call::Claim { .. }, Answer::Active { claim, .. } | Answer::Waiting { lease: claim }) => {
+                (&mut self.claims, (resource, claim.clone()))
+            }
+            // What has ended is looked at once more, now and then.
+            (Call::ViewClaim { claim, .. }, Answer::Ended { .. })
+            | (Call::Update { claim, .. }, Answer::Released(true) | Answer::Refused { status: Status::Ended(_) })
+                if rand::random_ratio(2, 3) =>
+            {
+                self.claims.retain(|(_, known)| known != claim);
+                return;
+            }
+            (Call::ViewLease { lease, .. }, Answer::NotHeld | Answer::NoResource) => {
+                self.leases.retain(|(_, known)| known != lease);
+                return;
+            }
+            _ => return,
+        };
+        if !list.contains(&known) {
+            list.push(known);
+        }
+        if list.len() > REMEMBERED {
+            list.remove(0);
+        }
+    }
+
+    fn about_pools(&mut self) -> (Call, u32) {
+        let resource = one_of(&self.service.pools);
+        let view = Call::View { resource: resource.clone() };
+        let call = match rand::random_range(0..100) {
+            // One of the clients sees to it that there are pools, and how large they are.
+            0..6 if self.number == 0 => Call::Configure { resource, capacity: rand::random_range(1..4) },
+            6 if self.number == 0 => Call::Delete { resource },
+            0..35 => {
+                let key = rand::random::<bool>().then(random_uuid);
+                let wait_ms = if rand::random_ratio(1, 3) { rand::random_range(1..100) } else { 0 };
+                return (Call::Acquire { resource, ttl_us: ttl_us(), key }, wait_ms);
+            }
+            roll => match (roll, pick(&self.leases)) {
+                (_, None) | (90.., _) => view,
+                (35..65, Some((resource, lease))) => Call::Release { resource, lease },
+                (65..80, Some((resource, lease))) => Call::Renew { resource, lease, ttl_us: ttl_us() },
+                (_, Some((resource, lease))) => Call::ViewLease { resource, lease },
+            },
+        };
+        (call, 0)
+    }
+
+    fn about_claims(&mut self) -> (Call, u32) {
+        let resource = one_of(&self.service.resources);
+        // Short ones, mostly: else everybody would stand in line all the time.
+        let ttl_us = if rand::random_ratio(4, 5) { rand::random_range(10_000..60_000) } else { ttl_us() };
+        let create = || Call::Claim { resource, ttl_us, key: rand::random::<bool>().then(random_uuid) };
+        let listen_ms = if rand::random_ratio(1, 3) { rand::random_range(1..60) } else { 0 };
+        let Some((resource, claim)) = pick(&self.claims) else { return (create(), 0) };
+        let roll = rand::random_range(if self.claims.len() < REMEMBERED { 0..100 } else { 22..100 });
+        let update = |wish: Wish| Call::Update { resource: resource.clone(), claim: claim.clone(), wish };
+        match roll {
+            0..22 => (create(), 0),
+            22..42 => (update(Wish::Released), 0),
+            42..50 => (update(Wish::Revoked), 0),
+            50..62 => (update(Wish::Ttl { ttl_us }), 0),
+            62..76 => (update(Wish::Active), listen_ms),
+            _ => (Call::ViewClaim { resource, claim }, listen_ms),
+        }
+    }
+
+    fn about_locks(&mut self) -> (Call, u32) {
+        let (resource, client) = (one_of(&self.service.jobs), self.name.clone());
+        match rand::random_range(0..100) {
+            0..50 => {
+                let wait_ms = if rand::random_ratio(1, 3) { rand::random_range(1..60) } else { 0 };
+                (Call::Lock { resource, client, ttl_us: ttl_us() }, wait_ms)
+            }
+            50..80 => (Call::Unlock { resource, client }, 0),
+            _ => (Call::ViewLock { resource }, 0),
+        }
+    }
+}
+
+/// Some run out while everybody is busy, some outlive a kill or two.
+fn ttl_us() -> u64 {
+    let ttl_ms = if rand::random() { rand::random_range(20..300) } else { rand::random_range(1_000..5_000) };
+    ttl_ms * 1_000
+}
+
+fn one_of(names: &[String]) -> String {
+    names[rand::random_range(0..names.len())].clone()
+}
+
+fn pick(known: &[(String, String)]) -> Option<(String, String)> {
+    if known.is_empty() { None } else { Some(known[rand::random_range(0..known.len())].clone()) }
+}

@@ -1,0 +1,136 @@
+//! Calls as requests, and responses as answers.
+
+use leasehold_history::{Answer, Call, End, Status, Taken, Wish};
+
+use crate::support::Response;
+
+/// A request, ready to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: &'static str,
+    pub(crate) target: String,
+    pub(crate) key: Option<String>,
+    pub(crate) body: String,
+}
+
+/// How to ask for it; `wait_ms` where a call can wait.
+pub(crate) fn request(call: &Call, wait_ms: u32) -> Request {
+    let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    let wait = format!("0.{wait_ms:03}");
+    let listening = if wait_ms > 0 { format!("?wait={wait}") } else { String::new() };
+    let (method, target, body) = match call {
+        Call::Configure { resource, capacity } => {
+            ("PUT", format!("/l/{resource}"), format!("{{\"count\":{capacity}}}"))
+        }
+        Call::Delete { resource } => ("DELETE", format!("/l/{resource}"), String::new()),
+        Call::Acquire { resource, ttl_us, .. } => {
+            let body = format!("{{\"ttl\":{},\"wait\":{wait}}}", seconds(*ttl_us));
+            ("POST", format!("/l/{resource}/borrow"), body)
+        }
+        Call::Renew { resource, lease, ttl_us } => {
+            let body = format!("{{\"lease\":\"{lease}\",\"ttl\":{}}}", seconds(*ttl_us));
+            ("POST", format!("/l/{resource}/renew"), body)
+        }
+        Call::Release { resource, lease } => {
+            ("POST", format!("/l/{resource}/return"), format!("{{\"lease\":\"{lease}\"}}"))
+        }
+        Call::View { resource } => ("GET", format!("/l/{resource}"), String::new()),
+        Call::ViewLease { resource, lease } => ("GET", format!("/l/{resource}/leases/{lease}"), String::new()),
+        Call::Claim { resource, ttl_us, .. } => {
+            let body = format!("{{\"resource\":\"{resource}\",\"timeout\":{}}}", seconds(*ttl_us));
+            ("POST", "/v1/claims/".to_owned(), body)
+        }
+        Call::Update { claim, wish, .. } => {
+            let body = match wish {
+                Wish::Active => "{\"status\":\"active\"}".to_owned(),
+                Wish::Released => "{\"status\":\"released\"}".to_owned(),
+                Wish::Revoked => "{\"status\":\"revoked\"}".to_owned(),
+                Wish::Ttl { ttl_us } => format!("{{\"ttl\":{}}}", seconds(*ttl_us)),
+            };
+            ("PATCH", format!("/v1/claims/{claim}/{listening}"), body)
+        }
+        Call::ViewClaim { claim, .. } => ("GET", format!("/v1/claims/{claim}/{listening}"), String::new()),
+        Call::Lock { resource, client, ttl_us } => {
+            let target = format!("/lock?job={resource}&client={client}&ttl={ttl_us}us&wait={wait_ms}ms");
+            ("POST", target, String::new())
+        }
+        Call::Unlock { resource, client } => ("DELETE", format!("/lock?job={resource}&client={client}"), String::new()),
+        Call::ViewLock { resource } => ("GET", format!("/lock?job={resource}"), String::new()),
+    };
+    Request { method, target, key: call.key().map(str::to_owned), body }
+}
+
+/// What a response says; `None` where it says nothing that could be held against anything.
+pub(crate) fn answer(call: &Call, has_waited: bool, response: &Response) -> Option<Answer> {
+    let unexpected = || -> ! { panic!("{call:?} was answered {}: {}", response.status, response.json()) };
+    Some(match (call, response.status) {
+        (Call::Configure { .. }, 200) => Answer::Configured,
+        (Call::Delete { .. }, 200) => Answer::Deleted(response.json()["deleted"] == true),
+        (Call::Acquire { .. } | Call::Renew { .. } | Call::ViewLease { .. }, 200) => Answer::Held {
+            lease: response.text("lease"),
+            slot: u32::try_from(response.number("position")).unwrap(),
+            token: response.number("token"),
+        },
+        // Whoever waited is refused as of the end of its wait, which is not told.
+        (Call::Acquire { .. }, 409) if has_waited => return None,
+        (Call::Acquire { .. }, 409) => Answer::Full,
+        (Call::Acquire { .. } | Call::Claim { .. }, 410) => Answer::KeySpent,
+        (Call::ViewLease { .. }, 404) if response.text("error") == "no such lease" => Answer::NotHeld,
+        (Call::Acquire { .. } | Call::Renew { .. } | Call::View { .. } | Call::ViewLease { .. }, 404) => {
+            Answer::NoResource
+        }
+        (Call::Renew { .. }, 409) => Answer::NotHeld,
+        (Call::Release { .. }, 200) => Answer::Released(response.json()["returned"] == true),
+        (Call::View { .. }, 200) => Answer::Seen {
+            capacity: u32::try_from(response.number("count")).unwrap(),
+            in_use: u32::try_from(response.number("in_use")).unwrap(),
+        },
+        (Call::Claim { .. } | Call::Update { .. } | Call::ViewClaim { .. }, 200..=202) => claim(call, response),
+        (Call::Update { .. }, 204) | (Call::Unlock { .. }, 200) => Answer::Released(true),
+        (Call::Update { .. }, 409) => Answer::Refused { status: status(&response.text("status")) },
+        (Call::Update { .. } | Call::ViewClaim { .. }, 404) => Answer::NoClaim,
+        (Call::Lock { .. }, 200) => {
+            let message = response.text("message");
+            let from = message.strip_prefix("acquired from ").map(str::to_owned);
+            let how = if message == "renewed" { Taken::Renewed } else { Taken::Acquired { from } };
+            Answer::Locked { token: response.number("token"), how }
+        }
+        (Call::Lock { .. }, 409) => {
+            // In the step that ended its wait the lock may have been let go.
+            let holder = response.json()["holder"].as_str()?.to_owned();
+            Answer::LockedBy { holder, in_grace: response.text("error") == "grace period active" }
+        }
+        (Call::Unlock { .. }, 403) => Answer::NotTheHolder,
+        (Call::ViewLock { .. }, 200) => {
+            let holder = response.text("holder");
+            let is_expired = response.json()["is_expired"] == true;
+            let holder = (!holder.is_empty()).then(|| (holder, response.number("token")));
+            Answer::LockSeen { holder, is_expired }
+        }
+        _ => unexpected(),
+    })
+}
+
+fn claim(call: &Call, response: &Response) -> Answer {
+    let claim = response.text("id");
+    match (status(&response.text("status")), response.json()["token"].as_u64()) {
+        (Status::Waiting, _) if matches!(call, Call::Claim { .. }) => Answer::Waiting { lease: claim },
+        (Status::Waiting, _) => {
+            Answer::InLine { claim, place: u32::try_from(response.number("queue_position")).unwrap() }
+        }
+        (Status::Ended(how), _) => Answer::Ended { claim, how },
+        (Status::Active, token) => Answer::Active { claim, token: token.expect("an active claim has a token") },
+    }
+}
+
+fn status(text: &str) -> Status {
+    match text {
+        "waiting" => Status::Waiting,
+        "active" => Status::Active,
+        "released" => Status::Ended(End::Released),
+        "revoked" => Status::Ended(End::Revoked),
+        "expired" => Status::Ended(End::Expired),
+        "withdrawn" => Status::Ended(End::Withdrawn),
+        other => panic!("no claim is {other}"),
+    }
+}
