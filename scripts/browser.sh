@@ -13,6 +13,7 @@ if ! command -v chromium >/dev/null && [ -z "${CHROMIUM:-}" ]; then
     $sudo apt-get update -qq
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends chromium fonts-inter >/dev/null
 fi
+scripts/oidc.sh
 cargo build --locked -q -p leasehold
 cd tests/browser
 # Again when the lock file changed since.

@@ -65,7 +65,8 @@ export class Server {
 
   async #spawn(listen) {
     const data = this.#args.includes("--memory") ? [] : ["--data", path.join(this.#dir, "data")];
-    this.#child = spawn(BINARY, ["serve", "--listen", listen, ...data, ...this.#args], { stdio: ["ignore", "ignore", "pipe"] });
+    const address = this.#args.includes("--listen") ? [] : ["--listen", listen];
+    this.#child = spawn(BINARY, ["serve", ...address, ...data, ...this.#args], { stdio: ["ignore", "ignore", "pipe"] });
     let said = "";
     this.url = await new Promise((resolve, reject) => {
       const late = setTimeout(() => reject(new Error(`the server did not start: ${said}`)), START_MS);

@@ -23,6 +23,7 @@ pub mod introspect;
 mod json;
 pub mod jwks;
 pub mod limits;
+pub mod login;
 pub mod policy;
 pub mod proxy;
 pub mod secret;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 
 use crate::attempts::Attempts;
 use crate::bearer::cache::Cache;
@@ -20,6 +20,7 @@ use crate::identity::{Identity, Source};
 use crate::introspect::{IntrospectError, Introspection};
 use crate::jwks::{Jwks, KeyError};
 use crate::limits::Meter;
+use crate::login::Login;
 use crate::proxy::Said;
 use crate::secret::Digest;
 use crate::settings::{OidcSettings, Settings};
@@ -78,6 +79,7 @@ pub struct SignOn {
     tokens: Tokens,
     oidc: Option<Oidc>,
     introspection: Option<Introspection>,
+    login: Option<Arc<Login>>,
     meter: Meter,
     attempts: Arc<Attempts>,
 }
@@ -102,12 +104,18 @@ impl SignOn {
             );
             Oidc { settings: oidc.clone(), jwks, checked: Cache::default() }
         });
+        let login = settings.oidc.as_ref().zip(oidc.as_ref()).and_then(|(settings, oidc)| {
+            let known = before.and_then(|before| before.login.as_ref()).filter(|known| known.is_for(settings));
+            let fresh = || Login::new(settings, &oidc.jwks, fetch).map(Arc::new);
+            known.cloned().or_else(fresh)
+        });
         let introspection =
             settings.introspection.as_ref().map(|known| Introspection::new(known.clone(), Arc::clone(fetch)));
         SignOn {
             tokens: Tokens::new(&settings.tokens),
             oidc,
             introspection,
+            login,
             meter: Meter::new(settings.limits.requests),
             attempts: before.map_or_else(Arc::default, |before| Arc::clone(&before.attempts)),
             settings,
@@ -122,9 +130,9 @@ impl SignOn {
         &self.settings.policy
     }
 
-    /// The provider's keys, for a login of our own.
-    pub fn provider(&self) -> Option<(&OidcSettings, &Arc<Jwks>)> {
-        self.oidc.as_ref().map(|oidc| (&oidc.settings, &oidc.jwks))
+    /// The dashboard's own login, where it has one.
+    pub fn login(&self) -> Option<&Arc<Login>> {
+        self.login.as_ref()
     }
 
     /// Counts a request of somebody, or says in how many seconds to come back.
@@ -157,6 +165,11 @@ impl SignOn {
                 let reason = "the Authorization header is there more than once";
                 return Err(self.failed(peer, is_relayed, now, None, reason));
             }
+        }
+        if let (Some(login), Some(session)) = (&self.login, cookie(headers, SESSION_COOKIES))
+            && let Some(principal) = login.session(session, now)
+        {
+            return Ok(Looked::Known(principal.into()));
         }
         if let (Some(settings), Some(certificate)) = (&self.settings.certificates, evidence.certificate) {
             return match settings.principal(certificate) {
@@ -263,6 +276,17 @@ impl SignOn {
         self.attempts.failed(peer, now);
         Refused::Invalid { source, reason: reason.into() }
     }
+}
+
+/// The cookie of a session. Where the connection is encrypted, its name makes browsers see to it that nobody else set it.
+pub const SESSION_COOKIES: [&str; 2] = ["__Host-leasehold-session", "leasehold-session"];
+
+/// The first of these cookies that was sent.
+pub fn cookie<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
+    let sent =
+        headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
+    let pairs: Vec<(&str, &str)> = sent.filter_map(|pair| pair.trim().split_once('=')).collect();
+    names.iter().find_map(|name| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
 }
 
 impl Oidc {

@@ -99,7 +99,8 @@ impl App {
         (route.dialect, route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
         // Before the body is read: who it is says the head.
         let counted = &self.observer.metrics.sign_ins;
-        let caller = self.guard.admit(endpoint.handler, parts, peer, || self.driver.now(), counted).await?;
+        let caller =
+            self.guard.admit(endpoint.handler, parts, peer, &self.settings, || self.driver.now(), counted).await?;
         let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
         let call = Call { settings: &self.settings, parts, params, body };
         let mut asked = match endpoint.handler {
@@ -109,7 +110,7 @@ impl App {
             Action::Observe(action) => Asked::Observe(observe::parse(action, &call, &self.observer)?),
             Action::Dashboard(action) => Asked::Page(dashboard::parse(action, &call)?),
             Action::Docs(action) => Asked::Page(docs::parse(action, &call, &self.document)?),
-            Action::SignOn(auth::Action::Whoami) => Asked::SignOn(auth::Asked::default()),
+            Action::SignOn(action) => Asked::SignOn(auth::parse(action, &call, &self.guard)?),
             Action::Health => Asked::Health,
             Action::Readiness => Asked::Readiness,
             Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
@@ -129,7 +130,7 @@ impl App {
             // On the heap: seldom and large, and every parked caller would have room for it.
             Asked::Observe(asked) => Box::pin(observe::answer(&self.observer, &self.driver, asked, id)).await,
             Asked::Page(wanted) => Ok(wanted.answer(id)),
-            Asked::SignOn(asked) => Ok(auth::answer(&asked, id)),
+            Asked::SignOn(asked) => auth::answer(asked, id, self.driver.now()).await,
             Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
             Asked::Readiness => {
                 if self.driver.is_ready().await {

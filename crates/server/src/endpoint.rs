@@ -79,7 +79,7 @@ impl Action {
                 | observe::Action::Events => Class::Observe,
             },
             Action::Dashboard(dashboard::Action::Page | dashboard::Action::Asset) | Action::Metrics => Class::Observe,
-            Action::SignOn(auth::Action::Whoami) => Class::SignOn,
+            Action::SignOn(_) => Class::SignOn,
             Action::Health | Action::Readiness => Class::Health,
             Action::Docs(_) => Class::Docs,
         }

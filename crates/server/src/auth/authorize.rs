@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use leasehold_auth::policy::Reach;
 use leasehold_auth::{Action, Target};
 use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota};
@@ -29,6 +30,10 @@ pub(crate) async fn authorize(
         Need::Nothing => None,
         Need::One(action, target) => {
             if !caller.may(action, target) {
+                let is_page = matches!(asked, Asked::Page(_));
+                if is_page && caller.identity.is_anonymous() && caller.sign_on.login().is_some() {
+                    return Err(Problem::see_other("log in first", HeaderValue::from_static("/login")));
+                }
                 counted.denied(action);
                 Audit::refused(&caller.identity, action, target, id);
                 return Err(words::missing(&caller.identity, action, target));

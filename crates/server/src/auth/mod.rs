@@ -11,6 +11,8 @@
 mod audit;
 mod authorize;
 mod caller;
+mod endpoints;
+mod login;
 mod need;
 mod whoami;
 mod words;
@@ -26,11 +28,13 @@ pub(crate) use audit::Audit;
 pub use audit::reloaded;
 pub(crate) use authorize::authorize;
 pub(crate) use caller::Caller;
-pub(crate) use whoami::{Action, Asked, answer, endpoints};
+pub(crate) use endpoints::{Action, Asked, answer, endpoints, parse};
 
+use crate::dialect::claims;
 use crate::endpoint::{self, Class};
 use crate::http::{Peer, Problem};
 use crate::metrics::SignIns;
+use crate::settings::Settings;
 
 /// The sign-on in force. It can be replaced while requests are under way; each goes by the one it came in with.
 #[derive(Debug, Default)]
@@ -64,6 +68,7 @@ impl Guard {
         endpoint: endpoint::Action,
         parts: &Parts,
         peer: &Peer,
+        settings: &Settings,
         now: impl Fn() -> Now,
         counted: &SignIns,
     ) -> Result<Option<Caller>, Problem> {
@@ -87,7 +92,14 @@ impl Guard {
                 return Err(words::refused(&refused));
             }
         };
-        counted.accepted(identity.principal().map(|principal| principal.source));
+        let source = identity.principal().map(|principal| principal.source);
+        counted.accepted(source);
+        if source == Some(Source::Session) && !parts.method.is_safe() {
+            let base_url = claims::routes::base_url_of(settings, parts);
+            if !login::is_same_origin(&parts.headers, &base_url) {
+                return Err(login::cross_site());
+            }
+        }
         sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
         Ok(Some(Caller { identity, sign_on }))
     }
@@ -98,6 +110,7 @@ impl Guard {
 fn is_open(endpoint: endpoint::Action, sign_on: &SignOn) -> bool {
     match endpoint {
         endpoint::Action::Pools(_) => !sign_on.settings().pools_require_sign_on,
+        endpoint::Action::SignOn(Action::Login | Action::Callback | Action::Logout) => true,
         other => matches!(other.class(), Class::Health | Class::Docs),
     }
 }

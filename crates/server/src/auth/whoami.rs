@@ -1,39 +1,16 @@
 //! `GET /v1/whoami`: who the service takes a caller for, and what that name may do. For people who wonder why they are
 //! refused, and for the dashboard, which shows only the buttons that work.
 
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 
 use super::Caller;
 use crate::dialect::text::{Object, write_string};
-use crate::http::router::Endpoint;
 use crate::http::{Body, RequestId, response};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Whoami,
-}
-
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
-    vec![Endpoint::new(Method::GET, "/v1/whoami", wrap(Action::Whoami))]
-}
-
-/// A question about oneself.
-#[derive(Debug, Default)]
-pub(crate) struct Asked {
-    /// Without sign-on there is nobody to know.
-    caller: Option<Caller>,
-}
-
-impl Asked {
-    pub(super) fn said_by(&mut self, caller: Caller) {
-        self.caller = Some(caller);
-    }
-}
-
-pub(crate) fn answer(asked: &Asked, id: &RequestId) -> Response<Body> {
+pub(super) fn answer(who: Option<&Caller>, id: &RequestId) -> Response<Body> {
     let mut object = Object::new();
-    object.boolean("sign_on", asked.caller.is_some());
-    if let Some(Caller { identity, sign_on }) = &asked.caller {
+    object.boolean("sign_on", who.is_some());
+    if let Some(Caller { identity, sign_on }) = who {
         let actions = sign_on.policy().actions_of(identity);
         let actions = strings(actions.iter().map(|action| action.as_str()));
         match identity.principal() {
@@ -46,7 +23,7 @@ pub(crate) fn answer(asked: &Asked, id: &RequestId) -> Response<Body> {
                 object.raw("name", "null").raw("source", "null").raw("groups", "[]");
             }
         }
-        object.raw("actions", &actions);
+        object.raw("actions", &actions).boolean("login", sign_on.login().is_some());
     }
     response::json(StatusCode::OK, id, object.end())
 }

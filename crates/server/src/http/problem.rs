@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
 use super::request::RequestId;
@@ -26,6 +26,8 @@ enum Remedy {
     Allow(HeaderValue),
     /// Seconds after which to try again.
     RetryAfter(u32),
+    /// Where to go instead.
+    Go(HeaderValue),
     /// How to sign on.
     Authenticate(HeaderValue),
     /// The rest of the request was not read, so nothing more can be said on this connection.
@@ -65,6 +67,11 @@ impl Problem {
         }
     }
 
+    /// 303: a browser is to go elsewhere first.
+    pub fn see_other(reason: impl Into<Cow<'static, str>>, location: HeaderValue) -> Self {
+        Problem { status: StatusCode::SEE_OTHER, reason: reason.into(), remedy: Some(Remedy::Go(location)) }
+    }
+
     /// 401: who is it?
     pub fn unauthorized(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
         let remedy = Some(Remedy::Authenticate(challenge));
@@ -97,6 +104,9 @@ impl Problem {
             }
             Some(Remedy::RetryAfter(seconds)) => {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            Some(Remedy::Go(location)) => {
+                response.headers_mut().insert(LOCATION, location.clone());
             }
             Some(Remedy::Authenticate(challenge)) => {
                 response.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());

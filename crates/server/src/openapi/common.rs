@@ -7,7 +7,7 @@ use super::schema::Schema;
 use crate::http::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
 
 /// Headers of answers that are explained once.
-const HEADERS: [(&str, &str); 10] = [
+const HEADERS: [(&str, &str); 11] = [
     ("X-Request-Id", "The id of this request in logs: the caller's own, or one that was made."),
     (
         "Leasehold-Position",
@@ -19,6 +19,7 @@ const HEADERS: [(&str, &str); 10] = [
     ("Link", "Where the next page is, as `<url>; rel=\"next\"`. Missing on the last page."),
     ("Allow", "The methods that work here."),
     ("WWW-Authenticate", "How to sign on, and what is missing (RFC 6750)."),
+    ("Set-Cookie", "What the browser is to keep."),
     ("ETag", "Changes with the content."),
     ("Cache-Control", "How long the answer may be kept."),
     ("Content-Security-Policy", "What the page may load: its own files and nothing else."),

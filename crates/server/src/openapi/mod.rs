@@ -13,7 +13,6 @@ use serde_json::{Map, Value, json};
 pub(crate) use operation::{Answer, Operation, Tag};
 pub(crate) use schema::Schema;
 
-use crate::auth;
 use crate::dialect::{claims, lock, pools};
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Endpoint;
@@ -88,7 +87,7 @@ fn operation(action: Action, settings: &Settings) -> Operation {
         Action::Observe(action) => observe::openapi::operation(action),
         Action::Dashboard(action) => service::dashboard(action),
         Action::Docs(action) => service::docs(action),
-        Action::SignOn(auth::Action::Whoami) => service::whoami(),
+        Action::SignOn(action) => service::sign_on(action),
         Action::Health => service::health(),
         Action::Readiness => service::readiness(),
         Action::Metrics => service::metrics(),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Operation, Schema, Tag};
+use crate::auth;
 use crate::dashboard;
 use crate::docs;
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
@@ -27,9 +28,51 @@ pub(super) fn metrics() -> Operation {
         .answers(200, answer)
 }
 
-pub(super) fn whoami() -> Operation {
+pub(super) fn sign_on(action: auth::Action) -> Operation {
+    let no_login = || {
+        Answer::error(
+            "The dashboard has no login here.",
+            "there is no login here: auth.oidc.client_id is not configured",
+        )
+    };
+    let elsewhere = |says| Answer::empty(says).header("Location").header("Set-Cookie");
+    match action {
+        auth::Action::Whoami => whoami(),
+        auth::Action::Login => new("login", "Log in to the dashboard")
+            .says("Sends a browser to the sign-on provider (authorization code with PKCE).")
+            .offhand()
+            .query("return", "The path to come back to.", Schema::string().example("/"))
+            .answers(303, elsewhere("To the provider."))
+            .answers(404, no_login())
+            .answers(503, unreachable_provider()),
+        auth::Action::Callback => new("callback", "Come back from the provider")
+            .offhand()
+            .query("state", "Of the login under way.", Schema::string())
+            .query("code", "What the provider gave out.", Schema::string())
+            .query("error", "Why it did not.", Schema::string())
+            .answers(303, elsewhere("Logged in, and back to where the login began."))
+            .answers(404, no_login())
+            .answers(503, unreachable_provider()),
+        auth::Action::Logout => new("logout", "Log out of the dashboard")
+            .says("Only from a page of the dashboard itself.")
+            .offhand()
+            .answers(
+                200,
+                Answer::json("The cookie is forgotten.", Schema::named("SignedOut"), &json!({"signed_out": true}))
+                    .header("Set-Cookie"),
+            )
+            .answers(404, no_login()),
+    }
+}
+
+fn unreachable_provider() -> Answer {
+    Answer::error("The provider is away.", "the sign-on provider cannot be reached at the moment").header("Retry-After")
+}
+
+fn whoami() -> Operation {
     let example = json!({
-        "sign_on": true, "name": "ci", "source": "token", "groups": ["builders"], "actions": ["inspect", "acquire"]
+        "sign_on": true, "name": "ci", "source": "token", "groups": ["builders"], "actions": ["inspect", "acquire"],
+        "login": false
     });
     new("whoami", "Who you are taken for, and what you may do")
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
@@ -96,8 +139,10 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .maybe("name", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
                 .maybe("source", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
                 .maybe("groups", Schema::array(Schema::string()))
-                .maybe("actions", Schema::array(Schema::string())),
+                .maybe("actions", Schema::array(Schema::string()))
+                .maybe("login", Schema::boolean().says("Whether the dashboard has a login of its own.")),
         ),
+        ("SignedOut", Schema::object().member("signed_out", Schema::constant(true))),
         ("Health", Schema::object().member("status", Schema::constant("ok"))),
         ("Readiness", Schema::object().member("status", Schema::constant("ready"))),
     ]

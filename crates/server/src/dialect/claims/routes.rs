@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::header::HOST;
+use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 use leasehold_engine::limits::DURATION_MAX_US;
 use leasehold_engine::{Acquire, ClaimId, Command, Patience, Quota, ResourceKey, Update, Wish};
@@ -15,6 +16,7 @@ use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, shown};
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
+use crate::settings::Settings;
 
 pub(super) const METADATA_MAX: usize = 16 * 1024;
 
@@ -195,11 +197,16 @@ fn resource_in_path(call: &Call<'_>) -> Result<ResourceKey, Problem> {
 }
 
 /// Where the caller found us, or where the operator says we are.
-fn base_url(call: &Call<'_>) -> String {
-    if let Some(public_url) = &call.settings.public_url {
+pub(crate) fn base_url(call: &Call<'_>) -> String {
+    base_url_of(call.settings, call.parts)
+}
+
+/// The same before there is a call.
+pub(crate) fn base_url_of(settings: &Settings, parts: &Parts) -> String {
+    if let Some(public_url) = &settings.public_url {
         return public_url.trim_end_matches('/').to_owned();
     }
-    format!("http://{}", host(&call.parts.uri, &call.parts.headers).unwrap_or("localhost"))
+    format!("http://{}", host(&parts.uri, &parts.headers).unwrap_or("localhost"))
 }
 
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {

@@ -1,0 +1,177 @@
+//! The dashboard's own login: `/login` sends a browser to the provider, `/callback` takes it back, `/logout` forgets it. What
+//! is checked on the way is in `leasehold_auth::login`; here it becomes redirects and cookies.
+
+use std::sync::Arc;
+
+use http::header::{HeaderMap, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
+use http::{Response, StatusCode};
+use leasehold_auth::Now;
+use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
+use leasehold_auth::sign_on::{SESSION_COOKIES, cookie};
+
+use super::{Guard, audit};
+use crate::dialect::{Call, claims};
+use crate::http::query::Query;
+use crate::http::{Body, Problem, RequestId, response};
+
+/// Holds a login under way.
+const FLOW_COOKIES: [&str; 2] = ["__Host-leasehold-login", "leasehold-login"];
+
+/// Seconds after which to try again when the provider is away.
+const RETRY_PROVIDER_S: u32 = 5;
+
+/// A step of a login.
+#[derive(Debug)]
+pub(crate) struct Step {
+    login: Arc<Login>,
+    /// Where we are for the browser.
+    base_url: String,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Begin { return_to: String },
+    Finish { callback: Callback, flow: Option<String> },
+    Forget,
+}
+
+pub(super) fn begin(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let return_to = query.get("return").unwrap_or("/").to_owned();
+    step(call, guard, What::Begin { return_to })
+}
+
+pub(super) fn finish(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let text = |name: &str| query.get(name).map(str::to_owned);
+    let callback = Callback { state: text("state"), code: text("code"), error: text("error") };
+    let flow = cookie(&call.parts.headers, FLOW_COOKIES).map(str::to_owned);
+    step(call, guard, What::Finish { callback, flow })
+}
+
+pub(super) fn forget(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let step = step(call, guard, What::Forget)?;
+    if is_same_origin(&call.parts.headers, &step.base_url) { Ok(step) } else { Err(cross_site()) }
+}
+
+fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
+    let login = guard.current().and_then(|sign_on| sign_on.login().cloned());
+    let login = login.ok_or_else(|| {
+        Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
+    })?;
+    Ok(Step { login, base_url: claims::routes::base_url(call), what })
+}
+
+pub(super) async fn answer(step: Step, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
+    let Step { login, base_url, what } = step;
+    let jar = Jar { is_secure: base_url.starts_with("https://") };
+    match what {
+        What::Begin { return_to } => {
+            let begun =
+                login.begin(format!("{base_url}/callback"), &return_to, now).await.map_err(|error| word(&error))?;
+            Ok(redirect(id, &begun.location, &[jar.set(FLOW_COOKIES, &begun.flow, FLOW_S)]))
+        }
+        What::Finish { callback, flow } => {
+            let finished = login.finish(callback, flow.as_deref(), now).await.map_err(|error| word(&error))?;
+            audit::logged_in(&finished.principal.name, id);
+            let cookies = [jar.set(SESSION_COOKIES, &finished.session, finished.lasts_s), jar.set(FLOW_COOKIES, "", 0)];
+            Ok(redirect(id, &finished.return_to, &cookies))
+        }
+        What::Forget => {
+            let mut response = response::json(StatusCode::OK, id, r#"{"signed_out":true}"#);
+            response.headers_mut().append(SET_COOKIE, jar.set(SESSION_COOKIES, "", 0));
+            Ok(response)
+        }
+    }
+}
+
+fn word(error: &LoginError) -> Problem {
+    let reason = error.to_string();
+    match error {
+        LoginError::Unavailable => Problem::unavailable(reason, RETRY_PROVIDER_S),
+        LoginError::NoFlow | LoginError::WrongState => Problem::bad_request(reason),
+        LoginError::Refused(_) | LoginError::Token(_) | LoginError::TooManyGroups => {
+            Problem::new(StatusCode::FORBIDDEN, reason)
+        }
+    }
+}
+
+/// How cookies are set: for scripts to not see, for other sites to not send along.
+#[derive(Clone, Copy)]
+struct Jar {
+    is_secure: bool,
+}
+
+impl Jar {
+    fn set(self, [secure, plain]: [&str; 2], value: &str, max_age_s: u64) -> HeaderValue {
+        let (name, more) = if self.is_secure { (secure, "; Secure") } else { (plain, "") };
+        let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_s}{more}");
+        let mut value = HeaderValue::try_from(text).expect("base64url and plain words");
+        value.set_sensitive(true);
+        value
+    }
+}
+
+fn redirect(id: &RequestId, location: &str, cookies: &[HeaderValue]) -> Response<Body> {
+    let mut response = response::empty(StatusCode::SEE_OTHER, id);
+    let location = HeaderValue::try_from(location).expect("an address in visible ASCII");
+    response.headers_mut().insert(LOCATION, location);
+    for cookie in cookies {
+        response.headers_mut().append(SET_COOKIE, cookie.clone());
+    }
+    response
+}
+
+/// Whether a request comes from a page of ours. Browsers say so; a cookie alone is sent along by any page's request.
+pub(super) fn is_same_origin(headers: &HeaderMap, base_url: &str) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes() == origin_of(base_url).as_bytes())
+}
+
+/// A URL without its path.
+fn origin_of(url: &str) -> &str {
+    let host_at = url.find("://").map_or(0, |at| at + 3);
+    let path_at = url[host_at..].find('/').map_or(url.len(), |at| host_at + at);
+    &url[..path_at]
+}
+
+pub(super) fn cross_site() -> Problem {
+    let reason = "a request that changes something and comes with a login's cookie must come from the dashboard itself";
+    Problem::new(StatusCode::FORBIDDEN, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_say_where_a_request_comes_from() {
+        for (headers, expected) in [
+            (&[][..], false),
+            (&[("sec-fetch-site", "same-origin")], true),
+            (&[("sec-fetch-site", "same-site")], false),
+            (&[("sec-fetch-site", "cross-site"), ("origin", "http://here:80")], false),
+            (&[("sec-fetch-site", "none")], false),
+            (&[("origin", "http://here:80")], true),
+            (&[("origin", "http://evil.example")], false),
+            (&[("origin", "null")], false),
+        ] {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.insert(*name, HeaderValue::from_static(value));
+            }
+            assert_eq!(is_same_origin(&map, "http://here:80"), expected, "{headers:?}");
+            assert_eq!(is_same_origin(&map, "http://here:80/base"), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn cookies_are_for_nobody_else() {
+        let value = |is_secure| Jar { is_secure }.set(SESSION_COOKIES, "x", 60).to_str().unwrap().to_owned();
+        assert_eq!(value(false), "leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60");
+        assert_eq!(value(true), "__Host-leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure");
+    }
+}
