@@ -28,13 +28,13 @@ pub(crate) struct HistoryQuery {
 impl HistoryQuery {
     pub(super) fn parse(query: &Query<'_>) -> Result<Self, Problem> {
         query.refuse_unknown(&["since_unix", "limit"])?;
-        let since = match query.get("since_unix").filter(|text| !text.is_empty()) {
+        let since = match query.get("since_unix") {
             None => Wall(0),
             Some(text) => Wall(plain_seconds_us(text).ok_or_else(|| {
                 Problem::bad_request(format!("since_unix must be seconds since 1970, got {}", shown(text)))
             })?),
         };
-        let limit = match query.get("limit").filter(|text| !text.is_empty()) {
+        let limit = match query.get("limit") {
             None => HISTORY_DEFAULT,
             Some(text) => text.parse().ok().filter(|limit| (1..=HISTORY_MAX).contains(limit)).ok_or_else(|| {
                 Problem::bad_request(format!(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::detail::{HISTORY_DEFAULT, HISTORY_MAX};
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, SEARCH_MAX};
-use super::routes::Action;
+use super::routes::{Action, KEY_MAX};
 use crate::dialect::NAME_MAX;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 
@@ -81,7 +81,7 @@ fn unknown() -> Answer {
 }
 
 fn key() -> Schema {
-    Schema::string().pattern("^(claim:|lock:|pool:[0-9a-f]{32}$)").example("lock:deploy")
+    Schema::string().pattern("^(claim:.|lock:.|pool:[0-9a-f]{32}$)").length(1, KEY_MAX).example("lock:deploy")
 }
 
 fn kind() -> Schema {

@@ -21,6 +21,9 @@ use crate::http::query::Query;
 use crate::http::router::Endpoint;
 use crate::http::{Body, Problem, RequestId, response};
 
+/// Longest key, in bytes: a kind and a name.
+pub(super) const KEY_MAX: usize = NAME_MAX + "claim:".len();
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     ListResources,
@@ -83,7 +86,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>, observer: &Observer) -> Res
         Action::Revoke => {
             let body = json::Object::parse(call.body)?;
             body.refuse_unknown(&["key", "token"])?;
-            let text = body.required_string("key", 1..=NAME_MAX + "claim:".len())?;
+            let text = body.required_string("key", 1..=KEY_MAX)?;
             let key = PublicKey::parse(&text).ok_or_else(|| {
                 Problem::bad_request(format!("key must be claim:NAME, lock:JOB or pool:DIGEST, got {}", shown(&text)))
             })?;
