@@ -123,6 +123,7 @@ export async function openPage(t, browser, server, { hash = "", expected = [], .
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   // For work on the page: its files from the source tree instead of the binary, so that a change needs no build.
   if (process.env.LEASEHOLD_ASSETS) await context.route(/\/(assets\/[^/]*)?$/, (route) => fromSource(route));
+  context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   const errors = [];
   page.requests = [];

@@ -1,7 +1,7 @@
 // One resource in full: the timeline, its holders, its queue and what happened to it. Fetches on opening and whenever an event
 // touched it, at most four times a second; the parts draw themselves.
 
-import { getHistory, getResource, serverNow } from "./api.js";
+import { getHistory, getResource, listClaims, serverNow } from "./api.js";
 import { byId, copy, h, setAttr, setText } from "./dom.js";
 import { ago, count, exact, KIND_WORD, nameOf, plural, STATE_WORD } from "./format.js";
 import { History } from "./history.js";
@@ -13,6 +13,8 @@ import { Timeline } from "./timeline.js";
 
 const FETCH_MS = 250;
 const TABLE_ROWS = 200;
+const NAMED_EVENTS = 2000;
+const NAMED_BEFORE_S = 300;
 
 export class Detail {
   key = null;
@@ -23,6 +25,7 @@ export class Detail {
   #at_ms = 0;
   #fetching = false;
   #again = false;
+  #hasNames = true;
   #lastFetch_ms = -Infinity;
 
   /** @param live tells whether the page is up to date, so that clocks may run */
@@ -62,8 +65,7 @@ export class Detail {
     this.#pane.hidden = false;
     this.#pane.scrollTop = 0;
     this.#pane.classList.add("loading");
-    const [kind, ...name] = key.split(":");
-    this.#head({ kind, key, name: kind === "pool" ? undefined : name.join(":") });
+    this.#head({ kind: key.split(":")[0], key, ...nameFrom(key) });
     this.resync();
     this.title.focus({ preventScroll: true });
   }
@@ -84,7 +86,20 @@ export class Detail {
     } catch (problem) {
       if (problem.status !== 404) this.#say(problem.message);
     }
-    if (this.key === key && this.#history === history) await this.#fetch();
+    if (this.key !== key || this.#history !== history) return;
+    await Promise.all([this.#fetch(), this.#fetchNames(history)]);
+  }
+
+  // Events tell of claims by id; people know them by what their metadata says.
+  async #fetchNames(history) {
+    const first = history.events.slice(-NAMED_EVENTS)[0];
+    if (!first || !this.key.startsWith("claim:") || !this.#hasNames) return;
+    try {
+      history.learnNames(await listClaims(this.key.slice("claim:".length), Math.floor(first.at_unix) - NAMED_BEFORE_S));
+      if (this.#history === history && this.#detail) this.#render();
+    } catch {
+      this.#hasNames = false; // not served here, or not for us: ids have to do
+    }
   }
 
   /** An event of the stream; the store has its own use of it. */
@@ -124,7 +139,7 @@ export class Detail {
   #show(detail) {
     this.#detail = detail;
     this.#at_ms = tick_ms();
-    this.#pane.classList.remove("loading", "gone");
+    this.#pane.classList.remove("loading");
     this.problem.hidden = true;
     this.#history.learn(detail);
     this.#head(detail);
@@ -137,22 +152,23 @@ export class Detail {
       if (problem.status !== 0) this.#say(problem.message);
       return;
     }
-    this.#pane.classList.add("gone");
-    this.#say("It is not there (any more). Should it come back, it appears here.");
-    const gone = { key: this.key, kind: this.key.split(":")[0], capacity: this.#detail?.capacity ?? 0, in_use: 0, waiting: 0, holders: [], queue: [], latest_token: Infinity };
-    this.#detail = gone;
-    this.#at_ms = tick_ms();
-    this.#history.learn(gone);
-    setText(this.summary, "");
-    this.state.hidden = true;
-    this.#render();
+    // The server keeps nothing about a lock or claims that nobody holds or waits for, but for what happened: that is free, not
+    // gone. A pool is there until it is deleted.
+    const kind = this.key.split(":")[0];
+    const isKnown = this.#history.events.length > 0;
+    this.#show({
+      key: this.key, kind, ...nameFrom(this.key), capacity: kind === "pool" ? 0 : this.#detail?.capacity || 1, in_use: 0, waiting: 0,
+      holders: [], queue: [], latest_token: this.#history.latestToken(), state: kind === "pool" || !isKnown ? null : "free",
+    });
+    if (kind === "pool") this.#say("This pool is not there any more.");
+    else if (!isKnown) this.#say("Nothing is known under this name. When somebody asks for it, it appears here.");
   }
 
   #render() {
     this.timeline.show(this.#history, this.#detail, this.#at_ms);
     this.holders.show(this.#detail, this.#at_ms, this.#history);
     this.queue.show(this.#detail, this.#at_ms, this.#history);
-    this.log.show(this.#history);
+    this.log.show(this.#history, this.#detail.capacity);
     this.log.tick(serverNow());
     setText(this.holdersHead, this.#detail.in_use > 1 ? `Holders (${count(this.#detail.in_use)})` : "Holder");
     setText(this.queueHead, this.#detail.waiting > 0 ? `Queue (${count(this.#detail.waiting)})` : "Queue");
@@ -193,4 +209,10 @@ export class Detail {
     this.timeline.tick(this.#live());
     if (this.#live()) this.log.tick(serverNow());
   }
+}
+
+// A key says the name of what it is about, or a pool's digest.
+function nameFrom(key) {
+  const rest = key.slice(key.indexOf(":") + 1);
+  return key.startsWith("pool:") ? { digest: rest } : { name: rest };
 }

@@ -61,8 +61,25 @@ export class History {
     }
     // A holder that is no longer there without an event telling of its end (a gap): it ended at some time unknown, at the latest now.
     const there = new Set(detail.holders.map((holder) => holder.token));
-    for (const hold of this.holds.values()) if (hold.end === null && !there.has(hold.token) && hold.token < detail.latest_token) hold.end = hold.last;
+    for (const hold of this.holds.values()) {
+      if (hold.end !== null || there.has(hold.token) || hold.token > detail.latest_token) continue;
+      hold.end = hold.last;
+      hold.isGuessed = true; // the event may only be late
+    }
     this.version += 1;
+  }
+
+  /** Claims that ended before anybody looked have their names from their metadata, too. */
+  learnNames(claims) {
+    for (const { id, metadata } of claims) {
+      const label = labelOf({ metadata });
+      if (label) this.#labels.set(id, label);
+    }
+    this.version += 1;
+  }
+
+  latestToken() {
+    return Math.max(0, ...this.holds.keys());
   }
 
   /** What to call whoever an event, a holder or someone waiting is about. */
@@ -134,11 +151,12 @@ export class History {
 }
 
 function newHold(token, slot, from, start) {
-  return { token, slot, client: from.client ?? null, claim: from.claim ?? null, metadata: from.metadata, start, end: null, last: start, how: null, renewals: 0, stretches: [{ state: "active", from: start }] };
+  return { token, slot, client: from.client ?? null, claim: from.claim ?? null, metadata: from.metadata, start, end: null, last: start, how: null, isGuessed: false, renewals: 0, stretches: [{ state: "active", from: start }] };
 }
 
 function close(hold, at_unix, how) {
-  if (hold.end !== null) return;
+  if (hold.end !== null && !hold.isGuessed) return;
+  hold.isGuessed = false;
   hold.end = at_unix;
   hold.last = at_unix;
   hold.how = how;

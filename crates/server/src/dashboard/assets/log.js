@@ -9,9 +9,10 @@ export class Log {
   element = h("ol", { class: "log" });
   #kept = new Map();
 
-  show(history) {
+  /** With one slot only, which slot it was goes without saying. */
+  show(history, capacity) {
     const lines = gather(history.events).slice(-SHOWN).reverse();
-    reconcile(this.element, this.#kept, lines, (line) => line.event.id, makeLine, (made, line) => made.update(line, history));
+    reconcile(this.element, this.#kept, lines, (line) => line.event.id, makeLine, (made, line) => made.update(line, history, capacity === 1));
   }
 
   tick(now) {
@@ -41,9 +42,9 @@ function makeLine() {
   let at_unix = 0;
   return {
     element,
-    update(line, history) {
+    update(line, history, single) {
       element.dataset.event = line.event.event;
-      setText(text, sentence(line, history.who(line.event)));
+      setText(text, sentence(line, history.who(line.event), single));
       at_unix = line.at_unix;
       time.dateTime = new Date(at_unix * 1000).toISOString();
       time.title = exact(at_unix);
@@ -52,8 +53,8 @@ function makeLine() {
   };
 }
 
-function sentence({ event, times }, who) {
-  const slot = event.slot === null || event.slot === undefined ? "" : ` slot ${event.slot}`;
+function sentence({ event, times }, who, single) {
+  const slot = single || event.slot === null || event.slot === undefined ? "" : ` slot ${event.slot}`;
   const held = event.held_s ? ` after ${span(event.held_s)}` : "";
   const waited = event.waited_s ? ` after waiting ${span(event.waited_s)}` : "";
   // A lease without a name is called by its token already.

@@ -10,7 +10,7 @@ import { onTick } from "./ticker.js";
 const OVERSCAN = 6;
 const SEARCH_MS = 120;
 const KINDS = [["", "All"], ["lock", "Locks"], ["pool", "Pools"], ["claim", "Claims"]];
-const STATES = [["", "Any"], ["held", "Held"], ["contended", "Contended"], ["grace", "In grace"], ["free", "Free"]];
+const STATES = [["", "Any"], ["held", "Held"], ["contended", "Contended"], ["grace", "In grace"], ["free", "Free"], ["lapsed", "Lapsed"]];
 const COLUMNS = [["name", "Resource"], ["state", "State"], ["use", "In use"], ["holder", "Holder"], ["waiting", "Waiting"], ["wait", "Longest wait"], ["expiry", "Next expiry"]];
 
 export class Overview {
@@ -212,6 +212,8 @@ export class Overview {
       setText(number, n === null || n === undefined ? "" : count(n));
       setAttr(button, "aria-pressed", String(filter[name] === value));
       button.classList.toggle("some", Boolean(n));
+      // Rare enough not to take room for nothing.
+      button.hidden = value === "lapsed" && !n && filter.state !== value;
     }
   }
 

@@ -113,7 +113,7 @@ function makeWaiter() {
       setText(name, who);
       setAttr(name, "title", who);
       out.hidden = !canWithdraw(one);
-      setAttr(out, "aria-label", `Take ${who} out of the queue`);
+      setAttr(out, "aria-label", `Take out ${who}`);
       showMetadata(extra, one);
       this.tick();
     },

@@ -12,6 +12,7 @@ export class Row {
   #entry = null;
   #key = null;
   #shown = "";
+  #news = "";
 
   constructor() {
     this.kind = h("span", { class: "kind" });
@@ -45,13 +46,15 @@ export class Row {
     const { row } = entry;
     const sameKey = this.#key === row.key;
     const shown = JSON.stringify([row.state, row.in_use, row.capacity, row.waiting, row.holder]);
+    const news = JSON.stringify([row.state, row.holder, row.capacity]);
     if (!sameKey || shown !== this.#shown) {
       this.#draw(row);
-      // Only a change of what stood here counts as news, not a row that scrolled in.
-      if (sameKey) this.#flash();
+      // Only a change of what stood here counts as news: not a row that scrolled in, nor the comings and goings of a busy pool.
+      if (sameKey && news !== this.#news) this.#flash();
     }
     this.#key = row.key;
     this.#shown = shown;
+    this.#news = news;
     this.tick();
   }
 
@@ -98,7 +101,7 @@ function drawBar(bar, row) {
     for (let slot = 0; slot < row.capacity; slot += 1) pieces.push(h("i", { class: slot < row.in_use ? "on" : null }));
     bar.replaceChildren(...pieces);
   } else {
-    const part = row.capacity > 0 ? Math.min(1, row.in_use / row.capacity) : 0;
-    bar.replaceChildren(h("i", { class: "part", "--part": part }));
+    const share = row.capacity > 0 ? Math.min(1, row.in_use / row.capacity) : 0;
+    bar.replaceChildren(h("i", { class: "share", "--share": share }));
   }
 }

@@ -46,9 +46,9 @@ export class Timeline {
   #buttons() {
     const button = (word, label, act) => h("button", { type: "button", class: "small", "aria-label": label, onclick: act }, word);
     const back = (seconds) => () => this.#move(() => this.#scale.last(seconds, this.#now));
-    this.follow = button("Now", "Follow the present", () => this.#move(() => this.#scale.follow(this.#now)));
+    this.follow = button("Now", "Now: follow the present", () => this.#move(() => this.#scale.follow(this.#now)));
     return h("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
-      button("1 m", "The last minute", back(60)), button("10 m", "The last ten minutes", back(600)), button("1 h", "The last hour", back(3600)),
+      button("1 m", "1 m: the last minute", back(60)), button("10 m", "10 m: the last ten minutes", back(600)), button("1 h", "1 h: the last hour", back(3600)),
       button("All", "All of the kept history", () => this.#fitAll()),
       button("−", "Zoom out", () => this.#move(() => this.#scale.zoom(2, null, this.#now))), button("+", "Zoom in", () => this.#move(() => this.#scale.zoom(0.5, null, this.#now))), this.follow);
   }
