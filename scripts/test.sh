@@ -17,11 +17,14 @@ cargo test -p leasehold-sim --locked --features planted --test planted -- --show
 # Calls made up from the OpenAPI document.
 scripts/schemathesis.sh 2>&1 | tee -a "$log"
 
+# The dashboard in a real browser, against the binary as it was built above.
+scripts/browser.sh 2>&1 | tee -a "$log"
+
 # The figures that tests print about how hard they looked.
 echo
 echo "what was looked at:"
-grep -ahE '^(model|golden|simulation|planted|history|scope|small scopes|crash states|faults|full disk|transcripts|kills|torn tails|sockets|bad input|crash|hostile|secrets|seams|fuzz|soak|schemathesis):' "$log" || true
-passed=$(awk '/^test result:/{sum += $4} END{print sum + 0}' "$log")
-failed=$(awk '/^test result:/{sum += $6} END{print sum + 0}' "$log")
+grep -ahE '^(model|golden|simulation|planted|history|scope|small scopes|crash states|faults|full disk|transcripts|kills|torn tails|sockets|bad input|crash|hostile|secrets|seams|fuzz|soak|schemathesis|browser):' "$log" || true
+passed=$(awk '/^test result:/{sum += $4} $2 == "pass" && NF == 3{sum += $3} END{print sum + 0}' "$log")
+failed=$(awk '/^test result:/{sum += $6} $2 == "fail" && NF == 3{sum += $3} END{print sum + 0}' "$log")
 echo "took $(($(date +%s) - started)) s"
 echo "$passed passed, $failed failed"

@@ -122,7 +122,7 @@ export async function startBrowser(t) {
 export async function openPage(t, browser, server, { hash = "", expected = [], ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   // For work on the page: its files from the source tree instead of the binary, so that a change needs no build.
-  if (process.env.LEASEHOLD_ASSETS) await context.route(/\/(assets\/[^/]*)?$/, (route) => fromSource(route));
+  if (process.env.LEASEHOLD_ASSETS) await context.route(({ pathname }) => pathname === "/" || pathname.startsWith("/assets/"), fromSource);
   context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   const errors = [];

@@ -82,7 +82,7 @@ async function confirmed() {
   byId("act-error").textContent = "";
   try {
     await action.run();
-    dialog.close();
+    if (running === action) dialog.close(); // else another question was asked meanwhile
     announce(action.done);
   } catch (problem) {
     byId("act-error").textContent = inWords(problem);
