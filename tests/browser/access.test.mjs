@@ -95,10 +95,16 @@ describe("a page for everybody", () => {
 
   test("a server that wants a name first is told in words", async (t) => {
     const page = await openPage(t, browser, server, { expected: [/401/] });
-    await page.route("**/v1/**", (route) => route.fulfill({ status: 401, contentType: "application/json", body: "{\"error\":\"sign in first\"}" }));
-    await page.reload();
-    await page.getByText("Sign in needed to see this.").waitFor();
-    assert.equal(await page.getByRole("link", { name: "Sign in" }).getAttribute("href"), "/login");
+    const link = page.getByRole("link", { name: "Sign in", exact: true });
+    const answers = [[{ login: "/login" }, "/login"], [{}, null], [{ login: "https://elsewhere.example" }, null], [{ login: "//elsewhere.example" }, null]];
+    for (const [more, href] of answers) {
+      await page.unroute("**/v1/**");
+      await page.route("**/v1/**", (route) => route.fulfill({ status: 401, json: { error: "anonymous needs the action 'observe'", ...more } }));
+      await page.reload();
+      await page.getByText("Sign in needed to see this. Anonymous needs the action 'observe'.").waitFor();
+      assert.equal(await link.isVisible(), href !== null);
+      if (href !== null) assert.equal(await link.getAttribute("href"), href);
+    }
     await page.unroute("**/v1/**");
     await page.getByRole("button", { name: "Retry now" }).click();
     await isLive(page);

@@ -59,10 +59,11 @@ export async function problemOf(response) {
   return new Problem(response.status, words);
 }
 
-// Only a path of this origin is followed: an answer must not be able to lead elsewhere.
+// Where a 401 says one can sign in with a browser (`"login": "/login"`). Only a path of this origin is followed: an answer must
+// not be able to lead elsewhere. Without it there is nothing to click: tokens and proxies are set up outside of the page.
 function signInAt(said) {
   const asked = said?.login;
-  return typeof asked === "string" && /^\/[^/\\]/.test(asked) ? asked : "/login";
+  return typeof asked === "string" && /^\/[^/\\]/.test(asked) ? asked : null;
 }
 
 function sentence(text) {

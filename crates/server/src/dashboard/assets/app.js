@@ -52,7 +52,7 @@ function showConnection() {
   byId("banner").hidden = !bad;
   document.body.classList.toggle("stale", bad);
   if (!bad) return;
-  if (denied) setText(byId("banner-text"), stream.problem.status === 401 ? "Sign in needed to see this." : `You may not see this. ${stream.problem.message}`);
+  if (denied) setText(byId("banner-text"), stream.problem.status === 401 ? `Sign in needed to see this. ${stream.problem.message}` : `You may not see this. ${stream.problem.message}`);
   else setText(byId("banner-text"), `Not connected since ${clock(stream.staleSince)} (${whole(stale_s)}). What you see is from then; clocks stand still. Trying again by itself.`);
   const link = byId("banner-link");
   link.hidden = !stream.problem?.signIn;

@@ -69,9 +69,11 @@ export class Timeline {
   }
 
   tick(live) {
-    if (!this.#history || !live) return;
-    this.#now = serverNow();
-    this.#scale.slide(this.#now);
+    const now = serverNow();
+    // Not before it would show: half a pixel, or a change of what is pointed at.
+    if (!this.#history || !live || (now - this.#now < this.#scale.secondsPerPixel() / 2 && this.#selected === null)) return;
+    this.#now = now;
+    this.#scale.slide(now);
     this.draw();
   }
 
@@ -146,12 +148,16 @@ export class Timeline {
     const lane = new Map(this.#lanes.map((slot, index) => [slot, index]));
     const top = this.frame.scrollTop - LANE;
     const bottom = this.frame.scrollTop + this.frame.clientHeight;
+    const filled = new Map(); // lane -> up to which pixel it is drawn
     for (const hold of this.#history.holds.values()) {
       const y = lane.get(hold.slot) * LANE + 4;
       if (y < top || y > bottom) continue;
       const end = hold.end ?? this.#now;
       const box = this.#scale.box(hold.start, end);
       if (!box) continue;
+      // From afar many fall on one pixel; the first stands for them.
+      if (box.w < 2 && box.x + box.w <= (filled.get(y) ?? -1) + 0.5) continue;
+      filled.set(y, box.x + box.w);
       const label = this.#history.who(hold);
       const group = s("g", { class: this.#classOf(hold), "--h": hueOf(hold, label) });
       hold.stretches.forEach((stretch, index) => {

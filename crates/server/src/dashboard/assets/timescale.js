@@ -38,6 +38,10 @@ export class TimeScale {
     if (this.following) this.follow(now);
   }
 
+  secondsPerPixel() {
+    return (this.to - this.from) / (this.right - this.left);
+  }
+
   x(unix) {
     return this.left + ((unix - this.from) / (this.to - this.from)) * (this.right - this.left);
   }
