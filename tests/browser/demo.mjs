@@ -85,15 +85,15 @@ export class Demo {
       this.#call("PUT", "/v1/resources/ci-runner-large", { capacity: 4 }),
       this.#call("PUT", "/v1/resources/staging-slot", { capacity: 2 }),
     ]);
-    for (let n = 0; n < 9; n += 1) void this.#borrower(POOL.gpu, [6, 28], [2, 14], 40);
+    for (let n = 0; n < 9; n += 1) void this.#borrower(POOL.gpu, [12, 45], [4, 20], 60);
     for (let n = 0; n < 5; n += 1) void this.#borrower(POOL.licence, [10, 25], [3, 9], 45);
     for (let n = 0; n < 22; n += 1) void this.#borrower(POOL.browsers, [5, 15], [1, 6], 30);
-    ["anna", "bilal", "chen", "dora", "emil", "freya", "goran"].forEach((owner, n) => this.#later(n * 1.3, () => this.#worker("ci-runner-large", owner, [5, 16], [1, 6], { branch: n % 2 ? "main" : `feature/${SERVICES[n]}`, build: 4180 + n })));
-    ["anna", "chen", "emil"].forEach((owner, n) => this.#later(n * 2, () => this.#worker("staging-slot", owner, [8, 20], [2, 8], { service: SERVICES[n] })));
-    ["migrate-ledger", "migrate-identity"].forEach((owner, n) => this.#later(n, () => this.#worker("database-migrations", owner, [9, 18], [3, 6])));
-    RUNNERS.slice(0, 4).forEach((client, n) => this.#later(n * 2.5, () => this.#deployer("deploy-production", client, [7, 14], [4, 12])));
+    ["anna", "bilal", "chen", "dora", "emil", "freya", "goran"].forEach((owner, n) => this.#later(n * 1.3, () => this.#worker("ci-runner-large", owner, [14, 42], [3, 12], { branch: n % 2 ? "main" : `feature/${SERVICES[n]}`, build: 4180 + n })));
+    ["anna", "chen", "emil"].forEach((owner, n) => this.#later(n * 2, () => this.#worker("staging-slot", owner, [15, 40], [2, 8], { service: SERVICES[n] })));
+    ["migrate-ledger", "migrate-identity"].forEach((owner, n) => this.#later(n, () => this.#worker("database-migrations", owner, [15, 30], [5, 12])));
+    RUNNERS.slice(0, 4).forEach((client, n) => this.#later(n * 2.5, () => this.#deployer("deploy-production", client, [12, 26], [6, 18])));
     RUNNERS.slice(2).forEach((client, n) => this.#later(n * 2, () => this.#deployer("deploy-staging", client, [5, 10], [5, 15])));
-    for (const [n, service] of SERVICES.entries()) if (n % 3 !== 1) await this.#lock(`leader/${service}`, `${service}-${n % 3}`, `${180 + n * 37}s`);
+    for (const [n, service] of SERVICES.entries()) if (n % 3 !== 1) await this.#lock(`leader/${service}`, `${service}-${n % 3}`, `${18 + n}m`);
     await this.#lock("nightly-backup", "cron@db-1", "25m");
     await this.#lock("tax-report", "olga", "2s"); // in grace by the time somebody looks
     await this.#lock("cache-warmup", "warmer-2", "9m");

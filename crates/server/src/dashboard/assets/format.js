@@ -60,11 +60,13 @@ export const shortId = (id) => id.slice(0, 8);
 /** What to call a resource: `kind` says which of its names it has. */
 export const nameOf = (resource) => resource.name ?? `pool ${shortId(resource.digest ?? resource.key.slice(5))}`;
 
-/** A hue for a name, the same everywhere and always. Twenty hues, far enough apart to be told from each other. */
-export function hue(name) {
+/** A colour for a name, the same everywhere and always: one of twelve hues, far enough apart to be told from each other, in two tones. */
+export function colour(name) {
   let hash = 2166136261;
   for (const char of String(name)) hash = Math.imul(hash ^ char.codePointAt(0), 16777619);
-  return (((hash >>> 8) % 20) * 18 + 12) % 360;
+  hash = Math.imul(hash ^ (hash >>> 16), 2246822507);
+  hash = (hash ^ (hash >>> 13)) >>> 0;
+  return { hue: (hash % 12) * 30 + 10, tone: Math.floor(hash / 12) % 2 };
 }
 
 export const KIND_WORD = { pool: "Pool", claim: "Claims", lock: "Lock" };

@@ -3,7 +3,7 @@
 
 import { serverNow } from "./api.js";
 import { announce, h, s, setAttr, setText } from "./dom.js";
-import { clock, exact, hue, span, whole } from "./format.js";
+import { clock, colour, exact, span, whole } from "./format.js";
 import { pack } from "./history.js";
 import { TimeScale } from "./timescale.js";
 import { tick_ms } from "./ticker.js";
@@ -14,6 +14,7 @@ const WAIT_ROW = 13;
 const WAIT_ROWS = 8;
 const ALL_LANES = 64; // with more slots than this, only those that were used get a lane
 const LETTER = 6.4;
+const READABLE = 9; // holds a lane to begin with
 const HOW = { released: "released", expired: "expired", revoked: "revoked", withdrawn: "withdrawn", aborted: "aborted", timed_out: "gave up", deleted: "deleted", handed_back: "handed back", superseded: "taken over", granted: "got it" };
 
 export class Timeline {
@@ -63,7 +64,7 @@ export class Timeline {
     if (first) {
       this.#selected = null;
       this.#now = serverNow();
-      this.#scale.last(Math.min(600, Math.max(60, (this.#now - this.#earliest()) * 1.1)), this.#now);
+      this.#scale.last(Math.min(600, Math.max(60, (this.#now - this.#recent()) * 1.1)), this.#now);
     }
     this.draw();
   }
@@ -75,6 +76,13 @@ export class Timeline {
     this.#now = now;
     this.#scale.slide(now);
     this.draw();
+  }
+
+  // Since when there were so many holds that their names can just be read.
+  #recent() {
+    const starts = [...this.#history.holds.values()].map((hold) => hold.start).sort((a, b) => b - a);
+    const enough = READABLE * Math.max(1, this.#detail?.capacity ?? 1);
+    return starts[Math.min(enough, starts.length) - 1] ?? this.#now;
   }
 
   #earliest() {
@@ -159,7 +167,7 @@ export class Timeline {
       if (box.w < 2 && box.x + box.w <= (filled.get(y) ?? -1) + 0.5) continue;
       filled.set(y, box.x + box.w);
       const label = this.#history.who(hold);
-      const group = s("g", { class: this.#classOf(hold), "--h": hueOf(hold, label) });
+      const group = s("g", { class: this.#classOf(hold), ...paint(hold, label) });
       hold.stretches.forEach((stretch, index) => {
         const piece = this.#scale.box(Math.max(stretch.from, hold.start), hold.stretches[index + 1]?.from ?? end);
         if (piece) group.append(s("rect", { class: `hold ${stretch.state}`, x: piece.x, y, width: piece.w, height: LANE - 8, rx: Math.min(4, piece.w / 2) }));
@@ -187,7 +195,7 @@ export class Timeline {
       const box = this.#scale.box(each.start, each.end ?? this.#now);
       if (!box) continue;
       const y = top + 4 + each.row * WAIT_ROW;
-      parts.push(s("g", { class: this.#classOf(each), "--h": hueOf(each, this.#history.who(each)) },
+      parts.push(s("g", { class: this.#classOf(each), ...paint(each, this.#history.who(each)) },
         s("rect", { class: `wait ${each.how ?? "open"}`, x: box.x, y: y + 2, width: box.w, height: WAIT_ROW - 5, rx: Math.min(4, box.w / 2) })));
       this.#drawn.push({ ...box, y, h: WAIT_ROW - 1, item: each });
     }
@@ -339,7 +347,10 @@ export class Timeline {
 const keyOf = (item) => (item.waiting ? `w ${item.claim ?? item.client} ${Math.round(item.start)}` : `h ${item.token}`);
 
 // Who has no name is told apart by lease, so that a hand-over shows.
-const hueOf = (item, label) => hue(item.client ?? (item.claim ? label : item.token ?? label));
+function paint(item, label) {
+  const { hue, tone } = colour(item.client ?? (item.claim ? label : item.token ?? label));
+  return { "--h": hue, "data-tone": tone };
+}
 
 function hatch() {
   return s("defs", {}, s("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 2, height: 6, class: "hatch" })));
