@@ -14,6 +14,19 @@ describe("modules", () => {
     page = await openPage(t, await startBrowser(t), server);
   });
 
+  test("every module is announced in the page, none twice and none in vain", async () => {
+    const { announced, loaded } = await page.evaluate(() => ({
+      announced: [...document.querySelectorAll("link[rel=modulepreload], script[src]")].map((each) => new URL(each.href ?? each.src, location).pathname).sort(),
+      loaded: [...new Set(performance.getEntriesByType("resource").map(({ name }) => new URL(name).pathname).filter((name) => name.endsWith(".js")))].sort(),
+    }));
+    const imported = new Set(["/assets/app.js", "/assets/theme.js"]);
+    for (const name of loaded) {
+      const text = await page.evaluate(async (each) => (await fetch(each)).text(), name);
+      for (const [, file] of text.matchAll(/from "\.\/([a-z]+\.js)"/g)) imported.add(`/assets/${file}`);
+    }
+    assert.deepEqual(announced, [...imported].sort());
+  });
+
   test("durations", async () => {
     const said = await page.evaluate(async () => {
       const { whole, span } = await import("/assets/format.js");
