@@ -1,0 +1,153 @@
+//! Every endpoint of the OpenAPI document for everybody there is, held against `matrix.txt`. An endpoint that is new in the
+//! document fails here until somebody has looked at who gets which answer.
+//!
+//! `MATRIX=rewrite cargo test -p leasehold --test it matrix` writes the table anew; whether it is right is for the reader.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::support::{Guarded, Member};
+use crate::support::{Client, random_uuid, report};
+
+/// Signed on without any right; with the owner's rights, but not the owner; the owner; somebody with all rights.
+const ROLES: [&str; 5] = ["anonymous", "stranger", "peer", "owner", "operator"];
+
+const CONFIG: &str = r#"
+[auth]
+pools_require_sign_on = true
+bind_lock_client = true
+
+[[policy]]
+groups = ["users"]
+actions = ["inspect", "acquire", "update-own"]
+
+[[policy]]
+groups = ["operators"]
+actions = ["*"]
+"#;
+
+struct World {
+    it: Guarded,
+    stranger: Member,
+    peer: Member,
+    owner: Member,
+    operator: Member,
+}
+
+/// Things of the owner's, made afresh for one request.
+struct Things {
+    pool: String,
+    lease: String,
+    resource: String,
+    claim: String,
+    token: u64,
+}
+
+fn world() -> World {
+    let (stranger, peer) = (Member::new("stranger", &[]), Member::new("peer", &["users"]));
+    let (owner, operator) = (Member::new("owner", &["users"]), Member::new("operator", &["operators"]));
+    let tokens = [&stranger, &peer, &owner, &operator].map(|member| member.snippet.as_str()).concat();
+    World { it: Guarded::start(&format!("{CONFIG}\n{tokens}")), stranger, peer, owner, operator }
+}
+
+impl World {
+    fn member(&self, role: &str) -> Option<&Member> {
+        match role {
+            "anonymous" => None,
+            "stranger" => Some(&self.stranger),
+            "peer" => Some(&self.peer),
+            "owner" => Some(&self.owner),
+            "operator" => Some(&self.operator),
+            other => panic!("nobody is {other}"),
+        }
+    }
+
+    fn things(&self, number: usize) -> Things {
+        let (pool, resource) = (random_uuid(), format!("thing-{number}"));
+        self.it.ask(Some(&self.operator), "PUT", &format!("/l/{pool}"), r#"{"count": 2}"#).expect(200);
+        let lease = self.it.ask(Some(&self.owner), "POST", &format!("/l/{pool}/borrow"), r#"{"ttl": 60}"#).expect(200);
+        let body = json!({"resource": resource, "timeout": 60}).to_string();
+        let claim = self.it.ask(Some(&self.owner), "POST", "/v1/claims/", &body).expect(201);
+        let lock = format!("/lock?job={resource}&client=owner");
+        self.it.ask(Some(&self.owner), "POST", &lock, "").expect(200);
+        Things { pool, lease: lease.text("lease"), resource, claim: claim.text("id"), token: claim.number("token") }
+    }
+
+    /// The status this role gets.
+    fn status(&self, role: &str, method: &str, target: &str, body: &str) -> u16 {
+        let bearer = self.member(role).map(Member::bearer);
+        let headers: Vec<(&str, &str)> =
+            bearer.as_deref().map(|bearer| ("authorization", bearer)).into_iter().collect();
+        // The head is enough: a stream of events has no end.
+        let mut client: Client = self.it.client();
+        client.call_with(method, target, &headers, body.as_bytes()).unwrap().status
+    }
+}
+
+impl Things {
+    /// A request for this endpoint, about the owner's things.
+    fn request(&self, method: &str, path: &str, role: &str) -> (String, String) {
+        let Things { pool, lease, resource, claim, token } = self;
+        let id = if path.starts_with("/l/") { pool } else { claim };
+        let mut target = path
+            .replace("{id}", id)
+            .replace("{lease}", lease)
+            .replace("{name}", resource)
+            .replace("{key}", &format!("claim%3A{resource}"))
+            .replace("{file}", "index.html");
+        assert!(!target.contains('{'), "nobody knows what to put into {target}");
+        let name = if role == "anonymous" { "nobody" } else { role };
+        let query = match (method, path) {
+            // For itself, which nobody gets, and of the owner's.
+            ("POST", "/lock") => format!("?job=free-{resource}&client={name}"),
+            ("DELETE", "/lock") => format!("?job={resource}&client=owner"),
+            ("GET", "/lock") => format!("?job={resource}"),
+            ("GET", "/v1/fence") => format!("?kind=claim&resource={resource}&token={token}"),
+            _ => String::new(),
+        };
+        target.push_str(&query);
+        let body = match (method, path) {
+            ("PUT", "/l/{id}") => json!({"count": 3}),
+            ("POST", "/l/{id}/borrow") => json!({"ttl": 30}),
+            ("POST", "/l/{id}/return") => json!({"lease": lease}),
+            ("POST", "/l/{id}/renew") => json!({"lease": lease, "ttl": 30}),
+            ("POST", "/v1/claims/") => json!({"resource": format!("free-{resource}"), "timeout": 30}),
+            ("PATCH" | "PUT", "/v1/claims/{id}/") => json!({"status": "released"}),
+            ("PUT", "/v1/resources/{name}/") => json!({"capacity": 4}),
+            ("POST", "/v1/observe/pool") => json!({"id": pool}),
+            ("POST", "/v1/admin/revoke") => json!({"key": format!("claim:{resource}"), "token": token}),
+            _ => Value::Null,
+        };
+        (target, if body.is_null() { String::new() } else { body.to_string() })
+    }
+}
+
+#[test]
+fn everybody_gets_the_answer_they_should() {
+    let document: Value = serde_json::from_str(include_str!("../../../../../docs/openapi.json")).unwrap();
+    let world = world();
+    let mut table = format!("{:<42}{}\n", "", ROLES.map(|role| format!("{role:>10}")).concat());
+    let mut number = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys().map(|method| method.to_ascii_uppercase()) {
+            let _ = write!(table, "{:<42}", format!("{method} {path}"));
+            for role in ROLES {
+                number += 1;
+                let things = world.things(number);
+                let (target, body) = things.request(&method, path, role);
+                let _ = write!(table, "{:>10}", world.status(role, &method, &target, &body));
+            }
+            table.push('\n');
+        }
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/sign_on/matrix.txt");
+    if std::env::var("MATRIX").is_ok_and(|mode| mode == "rewrite") {
+        std::fs::write(&path, &table).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    let changed: Vec<&str> = table.lines().filter(|line| !expected.lines().any(|known| known == *line)).collect();
+    assert!(changed.is_empty(), "not in matrix.txt:\n{}", changed.join("\n"));
+    assert_eq!(table.lines().count(), expected.lines().count(), "matrix.txt has endpoints that are gone");
+    report(format_args!("sign-on: {number} answers of {} endpoints as they should be", table.lines().count() - 1));
+}
