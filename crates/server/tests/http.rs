@@ -36,6 +36,12 @@ enum Toy {
     Park,
     /// Tells that it began, and answers once the test says so.
     Gate,
+    /// A byte every few milliseconds, without end.
+    Ticking,
+    /// As many bytes as the client takes, without end. Tells when it was dropped.
+    Flood,
+    /// A first byte, and then nothing ever.
+    Hush,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -90,6 +96,9 @@ fn toys(
             Endpoint::new(Method::POST, "/length", Toy::Length),
             Endpoint::new(Method::GET, "/park", Toy::Park),
             Endpoint::new(Method::GET, "/gate", Toy::Gate),
+            Endpoint::new(Method::GET, "/ticking", Toy::Ticking),
+            Endpoint::new(Method::GET, "/flood", Toy::Flood),
+            Endpoint::new(Method::GET, "/hush", Toy::Hush),
         ])
         .unwrap(),
     );
@@ -115,6 +124,23 @@ fn toys(
                         gate.acquire().await.unwrap().forget();
                         "through".to_owned()
                     }
+                    Toy::Ticking => {
+                        let next = |()| async {
+                            tokio::time::sleep(SHORT / 5).await;
+                            Some((Bytes::from_static(b"."), ()))
+                        };
+                        return Ok(streaming(&id, Body::stream((), next)));
+                    }
+                    Toy::Flood => {
+                        let next = |told| async { Some((Bytes::from_static(&[b'.'; 65_536]), told)) };
+                        return Ok(streaming(&id, Body::stream(TellWhenDropped(happened), next)));
+                    }
+                    Toy::Hush => {
+                        let next = |is_first: bool| async move {
+                            if is_first { Some((Bytes::from_static(b"."), false)) } else { pending().await }
+                        };
+                        return Ok(streaming(&id, Body::stream(true, next)));
+                    }
                 };
                 Ok::<_, Problem>(response::json(StatusCode::OK, &id, format!("\"{answer}\"")))
             };
@@ -122,6 +148,12 @@ fn toys(
             request::respond(&id, outcome)
         })
     }
+}
+
+fn streaming(id: &RequestId, body: Body) -> Response<Body> {
+    let mut response = response::empty(StatusCode::OK, id);
+    *response.body_mut() = body;
+    response
 }
 
 struct TellWhenDropped(mpsc::UnboundedSender<Event>);
@@ -411,6 +443,47 @@ async fn an_answer_may_take_longer_than_every_deadline() {
     assert!(early.is_err(), "closed while being answered");
     server.gate.add_permits(1);
     assert_eq!(client.answer().await.body, r#""through""#);
+}
+
+// ---- streams ----
+
+#[tokio::test]
+async fn a_stream_lives_past_every_deadline_while_something_is_written() {
+    let limits =
+        HttpLimits { head_timeout: SHORT, idle_timeout: SHORT, stall_timeout: 4 * SHORT, ..HttpLimits::default() };
+    let server = Server::start(limits);
+    let mut client = server.connect().await;
+    let began_at = Instant::now();
+    client.get("/ticking").await;
+    assert!(client.answer().await.head.contains("transfer-encoding: chunked"));
+    while began_at.elapsed() < 10 * SHORT {
+        client.read_until(|bytes| (!bytes.is_empty()).then_some(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_is_cut() {
+    let mut server = Server::start(HttpLimits { stall_timeout: 4 * SHORT, ..HttpLimits::default() });
+    let mut client = server.connect().await;
+    client.get("/flood").await;
+    assert_eq!(client.answer().await.status, 200);
+    assert_eq!(server.event().await, Event::Dropped);
+}
+
+#[tokio::test]
+async fn stopping_does_not_wait_for_streams() {
+    let mut server = Server::start(HttpLimits::default());
+    let mut silent = server.connect().await;
+    silent.get("/hush").await;
+    assert_eq!(silent.answer().await.status, 200);
+    let mut stuck = server.connect().await;
+    stuck.get("/flood").await;
+    assert_eq!(stuck.answer().await.status, 200);
+    let began_at = Instant::now();
+    server.stop();
+    soon(&mut server.served).await.unwrap();
+    assert!(began_at.elapsed() < HttpLimits::default().drain_timeout / 2, "{:?}", began_at.elapsed());
+    silent.closed().await;
 }
 
 // ---- clients that leave ----
