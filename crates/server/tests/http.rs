@@ -486,6 +486,20 @@ async fn stopping_does_not_wait_for_streams() {
     silent.closed().await;
 }
 
+#[tokio::test]
+async fn streams_share_an_http2_connection_with_answers() {
+    let server = Server::start(HttpLimits { idle_timeout: SHORT, ..HttpLimits::default() });
+    let (mut sender, _running, _socket) = h2(server.addr).await;
+    let stream = soon(sender.send_request(h2_request(Method::GET, "/ticking", ""))).await.unwrap();
+    let mut body = stream.into_body();
+    let began_at = Instant::now();
+    while began_at.elapsed() < 3 * SHORT {
+        soon(body.frame()).await.expect("it goes on").unwrap();
+        let answer = soon(sender.send_request(h2_request(Method::GET, "/constant", ""))).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+}
+
 // ---- clients that leave ----
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod conformance;
 mod crash;
 mod fixtures;
 mod fuzz;
+mod history;
 mod memory;
 mod record;
 mod samples;
