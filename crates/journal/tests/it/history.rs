@@ -53,7 +53,9 @@ fn live_through(recovery: Recovery, wall_us: u64) -> Vec<Happened> {
 /// As it is told again: which change of its step it was is only known while the step is taken.
 fn comparable(happened: impl IntoIterator<Item = Happened>) -> Vec<Happened> {
     let mut all: Vec<Happened> = happened.into_iter().collect();
-    all.iter_mut().for_each(|one| one.effect.nth = 0);
+    for one in &mut all {
+        one.effect.nth = 0;
+    }
     all
 }
 
