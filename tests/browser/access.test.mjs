@@ -96,19 +96,39 @@ describe("a page for everybody", () => {
   test("a server that wants a name first is told in words", async (t) => {
     const page = await openPage(t, browser, server, { expected: [/401/] });
     const link = page.getByRole("link", { name: "Sign in", exact: true });
-    const answers = [[{ login: "/login" }, "/login"], [{}, null], [{ login: "https://elsewhere.example" }, null], [{ login: "//elsewhere.example" }, null]];
-    for (const [more, href] of answers) {
+    for (const login of [true, false]) {
       await page.unroute("**/v1/**");
-      await page.route("**/v1/**", (route) => route.fulfill({ status: 401, json: { error: "anonymous needs the action 'observe'", ...more } }));
+      await page.route("**/v1/**", (route) => route.fulfill({ status: 401, json: { error: "anonymous needs the action 'observe'" } }));
+      await page.route("**/v1/whoami", (route) => route.fulfill({ json: { sign_on: true, name: null, source: null, groups: [], actions: [], login } }));
       await page.reload();
       await page.getByText("Sign in needed to see this. Anonymous needs the action 'observe'.").waitFor();
-      assert.equal(await link.isVisible(), href !== null);
-      if (href !== null) assert.equal(await link.getAttribute("href"), href);
+      await link.waitFor({ state: login ? "visible" : "hidden" });
+      if (login) assert.equal(await link.getAttribute("href"), "/login");
+      await page.unroute("**/v1/whoami");
     }
     await page.unroute("**/v1/**");
     await page.getByRole("button", { name: "Retry now" }).click();
     await isLive(page);
     await row(page, "deploy").waitFor();
+  });
+
+  test("whoever signed in is named, and sees the buttons that work", async (t) => {
+    const page = await openPage(t, browser, server, { hash: "#/r/claim%3Amigrate" });
+    const be = async (more) => {
+      await page.unroute("**/v1/whoami");
+      await page.route("**/v1/whoami", (route) => route.fulfill({ json: { sign_on: true, name: "olga", groups: [], login: true, ...more } }));
+      await page.reload();
+      await page.getByText("Signed in as olga").waitFor();
+      await page.locator(".holders li").waitFor();
+    };
+    await be({ source: "session", actions: ["observe", "revoke-any"] });
+    await page.getByRole("button", { name: "Revoke anna’s hold" }).waitFor();
+    await page.getByRole("button", { name: "Log out" }).waitFor();
+    await accessibility(page, "signed in");
+    await be({ source: "proxy", actions: ["observe"] });
+    for (const name of [/^Revoke/, /^Release/, /^Take out/, "Log out"]) await page.getByRole("button", { name }).first().waitFor({ state: "hidden" });
+    await page.setViewportSize({ width: 360, height: 740 });
+    await fitsWidth(page);
   });
 
   test("a refused action is told in words", async (t) => {

@@ -45,6 +45,7 @@ static FILES: &[File] = files![
     "ticker.js",
     "timeline.js",
     "timescale.js",
+    "who.js",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 import { Problem, releaseClaim, releaseLock, revoke, withdrawClaim } from "./api.js";
 import { announce, byId, h } from "./dom.js";
+import { may } from "./who.js";
 
 const dialog = byId("act-dialog");
 let running = null;
@@ -29,7 +30,7 @@ export function askRevoke(detail, holder, who) {
 }
 
 /** Gives a hold back in its holder's name. A pool's lease can only be returned by whoever has its id. */
-export const canRelease = (detail, holder) => detail.kind === "lock" || (detail.kind === "claim" && Boolean(holder.claim));
+export const canRelease = (detail, holder) => mayChange() && (detail.kind === "lock" || (detail.kind === "claim" && Boolean(holder.claim)));
 
 export function askRelease(detail, holder, who) {
   ask({
@@ -42,7 +43,7 @@ export function askRelease(detail, holder, who) {
   });
 }
 
-export const canWithdraw = (waiter) => Boolean(waiter.claim);
+export const canWithdraw = (waiter) => mayChange() && Boolean(waiter.claim);
 
 export function askWithdraw(detail, waiter, who) {
   ask({
@@ -54,6 +55,9 @@ export function askWithdraw(detail, waiter, who) {
     run: () => withdrawClaim(waiter.claim),
   });
 }
+
+// What is one's own, or anybody's.
+const mayChange = () => may("update-own") || may("revoke-any");
 
 function nextWords(detail) {
   return detail.waiting > 0 ? "The next in the queue gets it in the same step." : "Nobody is waiting, so it will be free.";

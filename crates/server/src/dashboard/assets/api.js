@@ -7,11 +7,10 @@ let skew_s = 0;
 export const serverNow = () => Date.now() / 1000 + skew_s;
 
 export class Problem extends Error {
-  /** @param status the HTTP status, 0 when there was no answer; @param signIn where to sign in, when that would help */
-  constructor(status, message, signIn = null) {
+  /** @param status the HTTP status, 0 when there was no answer */
+  constructor(status, message) {
     super(message);
     this.status = status;
-    this.signIn = signIn;
   }
 }
 
@@ -22,6 +21,8 @@ export const getHistory = (key) => call(`/v1/observe/resources/${encodeURICompon
 export const listClaims = (resource, since_unix) => call(`/v1/claims/?${new URLSearchParams({ resource, minimum_created: since_unix, limit: 1000 })}`);
 export const getSeries = () => call("/v1/observe/series");
 export const findPool = (id) => call("/v1/observe/pool", "POST", { id });
+export const whoami = () => call("/v1/whoami");
+export const logOut = () => call("/logout", "POST");
 export const revoke = (key, token) => call("/v1/admin/revoke", "POST", { key, token });
 export const releaseClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "released" });
 export const withdrawClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "withdrawn" });
@@ -55,15 +56,7 @@ export async function problemOf(response) {
     // Not ours (a proxy's page, say): the status has to do.
   }
   const words = typeof said?.error === "string" ? sentence(said.error) : `The server answered ${response.status}.`;
-  if (response.status === 401) return new Problem(401, words, signInAt(said));
   return new Problem(response.status, words);
-}
-
-// Where a 401 says one can sign in with a browser (`"login": "/login"`). Only a path of this origin is followed: an answer must
-// not be able to lead elsewhere. Without it there is nothing to click: tokens and proxies are set up outside of the page.
-function signInAt(said) {
-  const asked = said?.login;
-  return typeof asked === "string" && /^\/[^/\\]/.test(asked) ? asked : null;
 }
 
 function sentence(text) {

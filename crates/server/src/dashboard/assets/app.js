@@ -11,6 +11,7 @@ import { Overview } from "./overview.js";
 import { Store } from "./store.js";
 import { Stream } from "./stream.js";
 import { freeze, onTick, thaw } from "./ticker.js";
+import { learnWho, signInAt } from "./who.js";
 
 const BANNER_AFTER_S = 1;
 const RECHECK_MS = 15000;
@@ -35,6 +36,7 @@ stream.addEventListener("resync", () => {
 stream.addEventListener("state", () => {
   if (stream.state === "live") thaw();
   else freeze();
+  if (stream.state === "denied") void learnWho().then(showConnection);
   announce(stream.state === "live" ? "Live" : "Not connected: what is shown may be old");
   showConnection();
 });
@@ -55,8 +57,9 @@ function showConnection() {
   if (denied) setText(byId("banner-text"), stream.problem.status === 401 ? `Sign in needed to see this. ${stream.problem.message}` : `You may not see this. ${stream.problem.message}`);
   else setText(byId("banner-text"), `Not connected since ${clock(stream.staleSince)} (${whole(stale_s)}). What you see is from then; clocks stand still. Trying again by itself.`);
   const link = byId("banner-link");
-  link.hidden = !stream.problem?.signIn;
-  setAttr(link, "href", stream.problem?.signIn);
+  const at = denied && stream.problem.status === 401 ? signInAt() : null;
+  link.hidden = at === null;
+  setAttr(link, "href", at);
   setText(link, "Sign in");
 }
 
@@ -154,6 +157,7 @@ function showTheme() {
 }
 
 showTheme();
+void learnWho().then(() => detail.redraw());
 route();
 store.resync();
 void charts.refresh();

@@ -75,6 +75,11 @@ export class Detail {
     this.#pane.hidden = true;
   }
 
+  /** The same facts again: what we may do with them has changed. */
+  redraw() {
+    if (this.key !== null && this.#detail) this.#render();
+  }
+
   /** Everything anew: on opening, after a reconnect or a gap. */
   async resync() {
     const { key } = this;

@@ -4,6 +4,7 @@ import { askRelease, askRevoke, askWithdraw, canRelease, canWithdraw } from "./a
 import { h, reconcile, s, setAttr, setText } from "./dom.js";
 import { count, exact, whole } from "./format.js";
 import { tick_ms } from "./ticker.js";
+import { may } from "./who.js";
 
 const SHOWN = 200;
 const RADIUS = 11;
@@ -56,6 +57,7 @@ function makeHolder() {
       since.dateTime = new Date(holder.since_unix * 1000).toISOString();
       since.title = `since ${exact(holder.since_unix)}`;
       release.hidden = !canRelease(detail, holder);
+      end.hidden = !may("revoke-any");
       setAttr(release, "aria-label", `Release for ${who}`);
       setAttr(end, "aria-label", `Revoke ${who}’s hold`);
       showMetadata(extra, holder);

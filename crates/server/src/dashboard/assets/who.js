@@ -1,0 +1,34 @@
+// Who the server takes us for, where it wants to know: the name in the bar, a way out, and which buttons are worth showing.
+// Without sign-on, or on a server that does not tell, nothing of this shows and everything may be tried.
+
+import { logOut, whoami } from "./api.js";
+import { byId, setText } from "./dom.js";
+
+let known = { sign_on: false };
+
+/** Asks anew: at the start, and whenever the server no longer lets us in. */
+export async function learnWho() {
+  try {
+    known = await whoami();
+  } catch {
+    known = { sign_on: false };
+  }
+  byId("who").hidden = !known.name;
+  setText(byId("who-name"), known.name ?? "");
+  // Only a login of the dashboard's own can be ended here; a proxy or a certificate has its own ways.
+  byId("log-out").hidden = known.source !== "session";
+}
+
+/** Whether there is anything we may do this to. Which of them, the server says when asked. */
+export const may = (action) => !known.sign_on || (known.actions ?? []).includes(action);
+
+/** Where to sign in with a browser, null where that is not how it is done. */
+export const signInAt = () => (known.login === true ? "/login" : null);
+
+byId("log-out").addEventListener("click", async () => {
+  try {
+    await logOut();
+  } finally {
+    location.reload();
+  }
+});
