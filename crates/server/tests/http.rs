@@ -132,7 +132,7 @@ fn toys(
                         return Ok(streaming(&id, Body::stream((), next)));
                     }
                     Toy::Flood => {
-                        let next = |told| async { Some((Bytes::from_static(&[b'.'; 65_536]), told)) };
+                        let next = |told| async { Some((Bytes::from(vec![b'.'; 65_536]), told)) };
                         return Ok(streaming(&id, Body::stream(TellWhenDropped(happened), next)));
                     }
                     Toy::Hush => {

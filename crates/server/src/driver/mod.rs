@@ -169,7 +169,9 @@ impl Driver {
             self.shared.pulse.notify_all();
             inner.wake_committer()
         };
-        waker.map(Waker::wake);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
         // It says no more than that it failed, and ends.
         let over = async { while self.failed.borrow_and_update().is_none() && self.failed.changed().await.is_ok() {} };
         let is_over = timeout(FLUSH_MAX, over).await.is_ok();
@@ -215,7 +217,9 @@ impl Shared {
     /// and whoever gets it then is answered in turn.
     fn deliver(&self, mut leaving: Leaving) {
         loop {
-            leaving.wake.take().map(Waker::wake);
+            if let Some(waker) = leaving.wake.take() {
+                waker.wake();
+            }
             self.observer.happened(&leaving.happened);
             leaving.happened.clear();
             let mut untold = Vec::new();

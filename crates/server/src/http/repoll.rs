@@ -103,8 +103,8 @@ mod tests {
             }
             Poll::Ready(())
         })));
-        let waker = Waker::from(Arc::clone(&task));
-        let _ = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let outer = Waker::from(Arc::clone(&task));
+        let _ = future.as_mut().poll(&mut Context::from_waker(&outer));
         (runs.load(Ordering::SeqCst), task.0.load(Ordering::SeqCst))
     }
 
@@ -124,8 +124,8 @@ mod tests {
             kept = Some(cx.waker().clone());
             Poll::<()>::Pending
         })));
-        let waker = Waker::from(Arc::clone(&task));
-        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let outer = Waker::from(Arc::clone(&task));
+        assert!(future.as_mut().poll(&mut Context::from_waker(&outer)).is_pending());
         assert_eq!(task.0.load(Ordering::SeqCst), 0);
         kept.expect("it ran").wake();
         assert_eq!(task.0.load(Ordering::SeqCst), 1);
