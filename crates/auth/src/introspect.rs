@@ -167,3 +167,113 @@ pub(crate) fn basic(client_id: &str, client_secret: &Secret) -> HeaderValue {
     value.set_sensitive(true);
     value
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::fetch::{FetchError, Fetched};
+
+    /// A provider that always says the same; nothing while it is down.
+    #[derive(Debug)]
+    struct Script {
+        says: Option<&'static str>,
+        asked: AtomicUsize,
+    }
+
+    impl Fetch for Script {
+        fn get<'a>(&'a self, _: &'a str) -> Fetched<'a> {
+            unreachable!("tokens are asked about with a form")
+        }
+
+        fn post<'a>(&'a self, url: &'a str, form: Form) -> Fetched<'a> {
+            assert!(form.body.starts_with("token=opaque%2D") && form.authorization.is_some(), "{form:?}");
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                self.says.map(Bytes::from).ok_or(FetchError::TimedOut { url: url.to_owned() })
+            })
+        }
+    }
+
+    fn world(says: Option<&'static str>) -> (Arc<Script>, Introspection) {
+        let script = Arc::new(Script { says, asked: AtomicUsize::new(0) });
+        let settings = IntrospectionSettings {
+            endpoint: "https://login.example.org/introspect".to_owned(),
+            client_id: "leasehold".to_owned(),
+            client_secret: Secret::new("secret"),
+            audiences: vec!["leasehold".to_owned()],
+            name_claim: ClaimPath::new("sub"),
+            groups_claim: ClaimPath::new("scope"),
+            name_prefix: String::new(),
+            group_prefix: String::new(),
+            cache_us: 30_000_000,
+        };
+        let fetch: Arc<dyn Fetch> = Arc::<Script>::clone(&script);
+        (script, Introspection::new(settings, fetch))
+    }
+
+    fn at(seconds: u64) -> Now {
+        Now { unix_s: 1_000 + seconds, mono_us: seconds * 1_000_000 }
+    }
+
+    async fn check(it: &Introspection, token: &str, now: Now) -> Result<String, IntrospectError> {
+        let known = it.known(&Digest::of(token.as_bytes()), now);
+        let outcome = if let Some(known) = known { known } else { it.ask(token, now).await };
+        outcome.map(|principal| format!("{} {}", principal.name, principal.groups.join("+")))
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_kept_for_a_while_and_no_longer_than_the_token_lives() {
+        let says = r#"{"active": true, "sub": "ci", "aud": ["x", "leasehold"], "scope": "a b", "exp": 1050}"#;
+        let (script, it) = world(Some(says));
+        for (seconds, asked) in [(0, 1), (29, 1), (30, 2), (49, 2)] {
+            assert_eq!(check(&it, "opaque-1", at(seconds)).await, Ok("ci a+b".to_owned()));
+            assert_eq!(script.asked.load(Ordering::SeqCst), asked, "after {seconds} s");
+        }
+        assert_eq!(check(&it, "opaque-1", at(50)).await, Err(IntrospectError::Inactive), "expired while kept");
+        assert_eq!(script.asked.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_ours_or_not_active_is_refused_and_remembered() {
+        for (says, expected) in [
+            (r#"{"active": false}"#, IntrospectError::Inactive),
+            (r#"{"active": "true", "sub": "ci", "aud": "leasehold"}"#, IntrospectError::Inactive),
+            (r#"{"active": true, "sub": "ci", "aud": "leasehold", "exp": 1000}"#, IntrospectError::Inactive),
+            (r#"{"active": true, "sub": "ci", "aud": "leasehold", "exp": "9"}"#, BearerError::WrongKind("exp").into()),
+            (r#"{"active": true, "sub": "ci", "aud": "billing"}"#, BearerError::WrongAudience.into()),
+            (r#"{"active": true, "sub": "ci"}"#, BearerError::WrongAudience.into()),
+            (r#"{"active": true, "aud": "leasehold"}"#, BearerError::BadName.into()),
+        ] {
+            let (script, it) = world(Some(says));
+            for _ in 0..3 {
+                assert_eq!(check(&it, "opaque-1", at(0)).await, Err(expected.clone()), "{says}");
+            }
+            assert_eq!(script.asked.load(Ordering::SeqCst), 1, "{says}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_outage_is_not_remembered_and_nobody_is_let_in() {
+        for says in [None, Some("<html>"), Some(r#"{"active": false, "active": true}"#)] {
+            let (script, it) = world(says);
+            for _ in 0..2 {
+                assert_eq!(check(&it, "opaque-1", at(0)).await, Err(IntrospectError::Unavailable), "{says:?}");
+            }
+            assert_eq!(script.asked.load(Ordering::SeqCst), 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn many_tokens_leave_the_table_bounded() {
+        let (_, it) = world(Some(r#"{"active": false}"#));
+        for number in 0..11_000 {
+            let _ = check(&it, &format!("opaque-{number}"), at(0)).await;
+        }
+        assert!(it.answers.lock().unwrap().len() <= ENTRIES_MAX);
+    }
+}

@@ -307,3 +307,6 @@ fn bearer_token(authorization: &[u8]) -> Result<&str, &'static str> {
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     if scheme.eq_ignore_ascii_case("bearer") && is_token { Ok(token) } else { Err(WRONG) }
 }
+
+#[cfg(test)]
+mod tests;

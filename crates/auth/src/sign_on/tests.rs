@@ -1,0 +1,141 @@
+//! Several sources at once: which one decides, and what a failure costs.
+
+use http::HeaderValue;
+
+use super::*;
+use crate::fetch::{FetchError, Fetched, Form};
+use crate::proxy::{Preset, ProxySettings};
+use crate::secret::Secret;
+use crate::token::TokenSettings;
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Fetch for Nobody {
+    fn get<'a>(&'a self, url: &'a str) -> Fetched<'a> {
+        Box::pin(async move { Err(FetchError::TimedOut { url: url.to_owned() }) })
+    }
+
+    fn post<'a>(&'a self, url: &'a str, _: Form) -> Fetched<'a> {
+        self.get(url)
+    }
+}
+
+const PROXY: &str = "10.0.0.5";
+const ELSEWHERE: &str = "192.0.2.1";
+const NOW: Now = Now { unix_s: 1_000, mono_us: 0 };
+
+fn sign_on() -> (SignOn, String) {
+    let (secret, digest) = token::make();
+    let preset = Preset::Nginx;
+    let settings = Settings {
+        tokens: vec![TokenSettings { name: "ci".into(), digest, groups: Vec::new(), expires_at_s: None }],
+        proxy: Some(ProxySettings {
+            from: vec!["10.0.0.5/32".parse().unwrap()],
+            secret_header: http::HeaderName::from_static("x-secret"),
+            secret: Secret::new("s3cret"),
+            user_header: preset.user_header(),
+            groups_header: None,
+            groups_separator: ',',
+            name_prefix: String::new(),
+            group_prefix: String::new(),
+        }),
+        certificates: Some(crate::certificate::CertificateSettings::default()),
+        ..Settings::default()
+    };
+    let fetch: Arc<dyn Fetch> = Arc::new(Nobody);
+    (SignOn::new(settings, &fetch, None), format!("Bearer {}", secret.expose()))
+}
+
+fn look(
+    it: &SignOn,
+    peer: &str,
+    headers: &[(&'static str, &str)],
+    cert: Option<&ClientCert>,
+) -> Result<String, Refused> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(*name, HeaderValue::from_str(value).unwrap());
+    }
+    let evidence = Evidence { headers: &map, peer: peer.parse().unwrap(), certificate: cert, now: NOW };
+    match it.look(&evidence)? {
+        Looked::Known(identity) => Ok(identity
+            .principal()
+            .map_or("nobody".to_owned(), |principal| format!("{} by {}", principal.name, principal.source.as_str()))),
+        Looked::Ask(_) => Ok("to be asked".to_owned()),
+    }
+}
+
+#[test]
+fn the_first_source_that_has_something_to_say_decides() {
+    let (it, bearer) = sign_on();
+    let cert = ClientCert { common_name: Some("host-7".to_owned()), subject: "CN=host-7".to_owned(), sans: Vec::new() };
+    let (secret, user) = (("x-secret", "s3cret"), ("x-remote-user", "alice"));
+    let token = ("authorization", &*bearer);
+    for (peer, headers, cert, expected) in [
+        (ELSEWHERE, &[][..], None, "nobody"),
+        (ELSEWHERE, &[token], None, "ci by token"),
+        (ELSEWHERE, &[], Some(&cert), "host-7 by certificate"),
+        (ELSEWHERE, &[token], Some(&cert), "ci by token"),
+        (PROXY, &[secret, user, token], Some(&cert), "alice by proxy"),
+        (PROXY, &[secret, token], None, "ci by token"),
+        (PROXY, &[secret], Some(&cert), "host-7 by certificate"),
+        (PROXY, &[secret, user, ("authorization", "Basic eDp5")], None, "alice by proxy"),
+    ] {
+        assert_eq!(look(&it, peer, headers, cert).as_deref(), Ok(expected), "{peer} {headers:?}");
+    }
+}
+
+#[test]
+fn a_wrong_credential_is_refused_and_not_passed_over() {
+    let (it, _) = sign_on();
+    let cert = ClientCert { common_name: Some("host-7".to_owned()), subject: "CN=host-7".to_owned(), sans: Vec::new() };
+    for (peer, headers) in [
+        (ELSEWHERE, [("authorization", "Bearer lh_wrong")]),
+        (ELSEWHERE, [("authorization", "Bearer eyJ.eyJ.x")]),
+        (ELSEWHERE, [("x-remote-user", "root")]),
+        (PROXY, [("x-remote-user", "root")]),
+    ] {
+        let refused = look(&it, peer, &headers, Some(&cert));
+        assert!(matches!(refused, Err(Refused::Invalid { .. })), "{headers:?} {refused:?}");
+    }
+}
+
+#[test]
+fn failures_are_held_against_the_address_but_not_against_the_proxy() {
+    let (it, bearer) = sign_on();
+    let wrong = [("authorization", "Bearer lh_wrong")];
+    for _ in 0..10 {
+        assert!(matches!(look(&it, ELSEWHERE, &wrong, None), Err(Refused::Invalid { .. })));
+    }
+    assert_eq!(look(&it, ELSEWHERE, &wrong, None), Err(Refused::TooMany { retry_after_s: 6 }));
+    assert_eq!(look(&it, ELSEWHERE, &[("authorization", &bearer)], None).as_deref(), Ok("ci by token"));
+    let relayed = [("x-secret", "s3cret"), ("authorization", "Bearer lh_wrong")];
+    for _ in 0..30 {
+        assert!(matches!(look(&it, PROXY, &relayed, None), Err(Refused::Invalid { .. })));
+    }
+}
+
+#[test]
+fn a_reload_forgets_tokens_but_not_failures() {
+    let (it, bearer) = sign_on();
+    for _ in 0..11 {
+        let _ = look(&it, ELSEWHERE, &[("authorization", "Bearer lh_wrong")], None);
+    }
+    let fetch: Arc<dyn Fetch> = Arc::new(Nobody);
+    let after = SignOn::new(Settings { tokens: Vec::new(), ..it.settings().clone() }, &fetch, Some(&it));
+    assert!(matches!(look(&after, ELSEWHERE, &[("authorization", &bearer)], None), Err(Refused::TooMany { .. })));
+}
+
+#[test]
+fn cookies_are_found_among_others() {
+    for (sent, expected) in [
+        ("a=1; leasehold-session=x; b=2", Some("x")),
+        ("leasehold-session=x; __Host-leasehold-session=y", Some("y")),
+        ("xleasehold-session=x", None),
+        ("", None),
+    ] {
+        let headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(sent))]);
+        assert_eq!(cookie(&headers, SESSION_COOKIES), expected, "{sent}");
+    }
+}
