@@ -236,6 +236,11 @@ impl Engine {
         self.state.facts()
     }
 
+    /// The highest token that was ever minted here.
+    pub fn last_token(&self) -> Token {
+        self.state.counters.last_token
+    }
+
     /// How much there is of everything that is counted in gauges.
     pub fn totals(&self) -> Totals {
         Totals {

@@ -17,6 +17,7 @@ mod ids;
 mod partition;
 pub mod record;
 mod recovery;
+mod restore;
 pub mod store;
 
 pub use gate::Gate;
@@ -26,5 +27,6 @@ pub use partition::{
     ServiceClock, TICK_US, Ticket, Told,
 };
 pub use record::{Batch, ChunkWriter};
-pub use recovery::{History, Recovery, recover, recover_with_history};
-pub use store::{MemoryOpener, Opener, Room, Sizes, SqliteOpener, Store, StoreError};
+pub use recovery::{Examined, History, Recovery, examine, recover, recover_with_history};
+pub use restore::{EPOCHS_SKIPPED, Restored, TOKENS_SKIPPED, restore};
+pub use store::{InUse, MemoryOpener, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError};

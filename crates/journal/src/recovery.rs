@@ -6,7 +6,7 @@ use leasehold_engine::{Effect, Engine, Limits, Retelling, Time, Wall, planted};
 
 use crate::partition::Happened;
 use crate::record::{BatchReader, ChunkReader, RecordError};
-use crate::store::{Opener, Recovered, Store, StoreError};
+use crate::store::{Opener, Recovered, Sizes, SqliteReader, Store, StoreError};
 use crate::{Epoch, Position};
 
 /// An engine that stands where the journal ends, and the store to go on with.
@@ -55,16 +55,7 @@ pub fn recover_with_history(
     limits: Limits,
     events_max: usize,
 ) -> Result<Recovery, StoreError> {
-    let mut rebuild = Rebuild {
-        engine: Engine::new(limits),
-        upto: Position::START,
-        at: Time(0),
-        is_restoring: true,
-        replayed: 0,
-        retelling: Retelling::default(),
-        history: History::default(),
-        events_max,
-    };
+    let mut rebuild = Rebuild::new(limits, events_max);
     let stream = opener.open(partition, &mut |recovered| rebuild.take(recovered))?;
     rebuild.finish_restore();
     rebuild.finish_history(stream.head);
@@ -81,6 +72,44 @@ pub fn recover_with_history(
     })
 }
 
+/// What a look at a database found, all of it verified.
+#[derive(Debug)]
+pub struct Examined {
+    pub engine: Engine,
+    pub epoch: Epoch,
+    pub head: Position,
+    /// The service time of the last change, and what the wall clock showed then.
+    pub at: Time,
+    pub wall: Wall,
+    /// The checkpoint is of this position.
+    pub checkpoint: Option<Position>,
+    pub tail_batches: u64,
+    pub tail_changes: u64,
+    pub sizes: Sizes,
+}
+
+/// Reads all there is, as a start would, and changes nothing.
+pub fn examine(reader: &SqliteReader, limits: Limits) -> Result<Examined, StoreError> {
+    let mut rebuild = Rebuild::new(limits, 0);
+    let mut tail_batches = 0;
+    let outline = reader.read(&mut |recovered| {
+        tail_batches += u64::from(matches!(recovered, Recovered::Batch(_)));
+        rebuild.take(recovered)
+    })?;
+    rebuild.finish_restore();
+    Ok(Examined {
+        engine: rebuild.engine,
+        epoch: outline.epoch,
+        head: outline.head,
+        at: rebuild.at,
+        wall: rebuild.wall,
+        checkpoint: outline.checkpoint,
+        tail_batches,
+        tail_changes: rebuild.replayed,
+        sizes: outline.sizes,
+    })
+}
+
 /// Where a change was read.
 #[derive(Clone, Copy)]
 struct Place {
@@ -94,6 +123,7 @@ struct Rebuild {
     /// Everything up to here is in the engine.
     upto: Position,
     at: Time,
+    wall: Wall,
     is_restoring: bool,
     replayed: u64,
     retelling: Retelling<Place>,
@@ -102,6 +132,20 @@ struct Rebuild {
 }
 
 impl Rebuild {
+    fn new(limits: Limits, events_max: usize) -> Self {
+        Rebuild {
+            engine: Engine::new(limits),
+            upto: Position::START,
+            at: Time(0),
+            wall: Wall(0),
+            is_restoring: true,
+            replayed: 0,
+            retelling: Retelling::default(),
+            history: History::default(),
+            events_max,
+        }
+    }
+
     fn take(&mut self, recovered: Recovered<'_>) -> Result<(), StoreError> {
         match recovered {
             Recovered::Chunk(record) => self.chunk(record).map_err(|error| damaged("the checkpoint", &error)),
@@ -117,6 +161,7 @@ impl Rebuild {
         let chunk = ChunkReader::open(record)?;
         self.upto = chunk.header().upto;
         self.at = chunk.header().moment.at;
+        self.wall = chunk.header().moment.wall;
         for fact in chunk {
             self.engine.restore(fact?);
         }
@@ -142,6 +187,7 @@ impl Rebuild {
                 self.engine.apply(moment, &change);
                 self.upto = position;
                 self.at = if planted!(TimeFromCheckpoint) { self.at } else { moment.at };
+                self.wall = moment.wall;
                 self.replayed += 1;
             }
             position = position.next();

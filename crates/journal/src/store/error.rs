@@ -32,6 +32,14 @@ pub enum StoreError {
     #[error("{place} cannot be opened: {what}")]
     Unsupported { place: String, what: String },
 
+    /// Nothing of ours is there to be read.
+    #[error("there is no Leasehold data in {}", place.display())]
+    Missing { place: PathBuf },
+
+    /// Something of ours is there already.
+    #[error("there is data in {} already", directory.display())]
+    Taken { directory: PathBuf },
+
     /// There is no room left.
     #[error("no room left in {place}")]
     Full { place: String },

@@ -18,7 +18,7 @@ pub mod verify;
 
 pub use error::StoreError;
 pub use memory::MemoryOpener;
-pub use sqlite::SqliteOpener;
+pub use sqlite::{InUse, SqliteOpener, SqliteReader};
 
 use crate::ids::{Epoch, Position};
 use crate::record::Batch;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use leasehold_journal::Position;
 use leasehold_journal::record::ChunkWriter;
-use leasehold_journal::store::SqliteOpener;
+use leasehold_journal::store::{SqliteOpener, SqliteReader};
 
 use crate::conformance::{self, Appender, Found, PARTITION, records, try_open};
 use crate::samples;
@@ -55,11 +55,39 @@ impl Image {
     }
 
     fn open_in(&self, directory: &Path) -> Result<Found, String> {
+        self.write_to(directory);
+        try_open(&SqliteOpener::new(directory)).map_err(|error| error.to_string())
+    }
+
+    fn write_to(&self, directory: &Path) {
         std::fs::write(directory.join("leasehold.db"), &self.database).unwrap();
         std::fs::write(directory.join("leasehold.db-wal"), &self.log).unwrap();
         let _ = std::fs::remove_file(directory.join("leasehold.db-shm"));
-        try_open(&SqliteOpener::new(directory)).map_err(|error| error.to_string())
     }
+}
+
+#[test]
+fn a_reader_takes_a_torn_log_as_a_start_does_and_leaves_it_torn() {
+    let mut image = Image::after_crash();
+    let whole = image.log.clone();
+    image.log.truncate(image.ends[3] - 100);
+    let (directory, copy) = (scratch(), scratch());
+    image.write_to(directory.path());
+    let reader = SqliteReader::of_directory(directory.path(), PARTITION).unwrap();
+    assert!(reader.notes()[0].contains("was cut off"), "{:?}", reader.notes());
+    reader.copy_to(&copy.path().join("leasehold.db")).unwrap();
+    drop(reader);
+    assert_eq!(std::fs::read(directory.path().join("leasehold.db")).unwrap(), image.database);
+    assert_eq!(std::fs::read(directory.path().join("leasehold.db-wal")).unwrap(), image.log);
+    let Found { batches, .. } = try_open(&SqliteOpener::new(copy.path())).unwrap();
+    assert_eq!(batches, image.records[..3]);
+
+    // What a start refuses it refuses, too.
+    image.log = whole;
+    image.log[image.ends[0] + 1000] ^= 1;
+    image.write_to(directory.path());
+    let refused = SqliteReader::of_directory(directory.path(), PARTITION).unwrap_err().to_string();
+    assert!(refused.contains("is damaged: frame"), "{refused}");
 }
 
 #[test]

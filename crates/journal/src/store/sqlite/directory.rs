@@ -34,6 +34,26 @@ pub(super) fn sync(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Makes a file in a data directory belong to whoever the directory belongs to: an operator may be root, the server is not.
+#[cfg(unix)]
+pub(super) fn give_to_owner(path: &Path, directory: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    let given = (|| {
+        let (owner, file) = (std::fs::metadata(directory)?, std::fs::metadata(path)?);
+        if (owner.uid(), owner.gid()) == (file.uid(), file.gid()) {
+            return Ok(());
+        }
+        chown(path, Some(owner.uid()), Some(owner.gid()))
+    })();
+    given.map_err(|error| StoreError::failed(format!("giving {} to its directory's owner", path.display()), error))
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
+pub(super) fn give_to_owner(_: &Path, _: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
 fn above(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,

@@ -2,7 +2,7 @@
 //! however it ends; the process id in the file is only there to be shown.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
 use super::LOCK_FILE;
@@ -27,11 +27,40 @@ impl DirectoryLock {
                 Ok(DirectoryLock { _file: file })
             }
             Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                Err(StoreError::Locked { directory: directory.to_owned(), holder })
+                Err(StoreError::Locked { directory: directory.to_owned(), holder: holder(&mut file) })
             }
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
+}
+
+/// What somebody finds who only wants to read.
+#[derive(Debug)]
+pub(super) enum Look {
+    /// No server has the directory, and none gets it while this is kept. There is no file before the first server came.
+    Free(Option<File>),
+    Held {
+        holder: Option<u32>,
+    },
+}
+
+/// Looks whether a server has the directory, and keeps servers out if none has. Other readers are welcome.
+pub(super) fn look(directory: &Path) -> Result<Look, StoreError> {
+    let path = directory.join(LOCK_FILE);
+    let failed = |error| StoreError::failed(format!("looking at {}", path.display()), error);
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::Free(None)),
+        Err(error) => return Err(failed(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Look::Free(Some(file))),
+        Err(TryLockError::WouldBlock) => Ok(Look::Held { holder: holder(&mut file) }),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
 }

@@ -5,14 +5,17 @@
 //! leasehold.db        stream, batch, checkpoint, chunk (`schema`)
 //! leasehold.db-wal    where commits go first; inspected before SQLite sees it (`wal`),
 //!                     moved into the database off the commit path (`backfill`)
+//! restoring           there while a backup is put in place of all this (`staging`)
 //! ```
 //!
-//! Here is how it is opened; `store` is what can be done then.
+//! Here is how it is opened; `store` is what can be done then. `reader` only looks.
 
 mod backfill;
 mod directory;
 mod lock;
+mod reader;
 mod schema;
+mod staging;
 mod store;
 mod wal;
 
@@ -26,7 +29,9 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use self::backfill::Backfill;
 use self::lock::DirectoryLock;
+pub use self::reader::{InUse, SqliteReader};
 use self::schema::store_error;
+pub(crate) use self::staging::Staging;
 pub use self::store::Upkeep;
 use self::store::{Finished, LogState, SqliteStore};
 use super::error::StoreError;
@@ -46,11 +51,13 @@ pub struct SqliteOpener {
     directory: PathBuf,
     max_bytes: Option<u64>,
     upkeep: Upkeep,
+    epoch_at_least: Epoch,
 }
 
 impl SqliteOpener {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        SqliteOpener { directory: directory.into(), max_bytes: None, upkeep: Upkeep::default() }
+        let directory = directory.into();
+        SqliteOpener { directory, max_bytes: None, upkeep: Upkeep::default(), epoch_at_least: Epoch::default() }
     }
 
     /// Lets the database file grow to this size and no further, as if the disk were full then.
@@ -63,6 +70,13 @@ impl SqliteOpener {
     #[must_use]
     pub fn with_upkeep(mut self, upkeep: Upkeep) -> Self {
         self.upkeep = upkeep;
+        self
+    }
+
+    /// Raises the epoch to this, where the next one would be less: for data that may have had owners it knows nothing of.
+    #[must_use]
+    pub fn with_epoch_at_least(mut self, epoch: Epoch) -> Self {
+        self.epoch_at_least = epoch;
         self
     }
 
@@ -91,6 +105,7 @@ impl Opener for SqliteOpener {
         let mut notes = Vec::new();
         directory::make(&self.directory)?;
         let lock = DirectoryLock::acquire(&self.directory)?;
+        staging::refuse_unfinished(&self.directory)?;
         let path = self.directory.join(DATABASE_FILE);
         let place = path.display().to_string();
         let torn = inspect_wal(&self.directory)?;
@@ -127,7 +142,7 @@ impl Opener for SqliteOpener {
         }
         let secret = schema::secret(&mut connection).map_err(failed)?;
         let log = self.configure(&mut connection).map_err(failed)?;
-        let epoch = found.epoch.next();
+        let epoch = found.epoch.next().max(self.epoch_at_least);
         connection.execute("UPDATE stream SET epoch = ?1", (epoch.0,)).map_err(failed)?;
         start_log_over(&connection).map_err(failed)?;
         let head = found.head;

@@ -10,7 +10,7 @@ use crate::store::error::StoreError;
 /// "LSHD" in the file's header, so that `file` and we can tell whose it is.
 const APPLICATION_ID: i32 = 0x4c53_4844;
 /// The version of the tables. The records in them have their own.
-const SCHEMA_VERSION: i32 = 1;
+pub(super) const SCHEMA_VERSION: i32 = 1;
 
 /// How long to wait for somebody who looks at the database with other tools.
 const BUSY_TIMEOUT_MS: u32 = 5_000;
@@ -63,6 +63,40 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // Moving the write-ahead log into the database is `backfill`'s business.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     Ok(connection)
+}
+
+/// Opens a connection that changes nothing. `Still` files leave no trace at all, not even of the log's index.
+pub(super) fn connect_to_read(path: &Path, motion: Motion) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match motion {
+        Motion::Live => Connection::open_with_flags(path, flags)?,
+        Motion::Still => {
+            let uri = format!("file:{}?immutable=1", uri_path(path));
+            Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+        }
+    };
+    connection.busy_timeout(std::time::Duration::from_millis(u64::from(BUSY_TIMEOUT_MS)))?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    Ok(connection)
+}
+
+/// Whether a file may change while it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Motion {
+    Live,
+    Still,
+}
+
+fn uri_path(path: &Path) -> String {
+    use std::fmt::Write as _;
+    let mut uri = String::new();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(byte)),
+            _ => write!(uri, "%{byte:02X}").expect("a text takes everything"),
+        }
+    }
+    uri
 }
 
 /// Switches to a write-ahead log, or sees that it is there.

@@ -1,0 +1,146 @@
+//! A backup becomes the data of a server again. Since the backup was made tokens may have been minted and owners may have
+//! come and gone of which it knows nothing, so both counters jump ahead of all that can have been: a token must not be given
+//! out twice, and what was fenced off by a token stays fenced off.
+//!
+//! How far is a matter of time: nobody grants a slot every microsecond, or starts every millisecond, for long. So the clock's
+//! microseconds since 1970 are above every token, also when one backup is restored twice, and that lasts until the year 2255.
+//! The clock may be wrong, so there is a least distance too. Everything else is as it was: leases have the time left that they
+//! had, as after a long stop.
+
+use std::path::Path;
+
+use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::{Counters, Fact, Limits, Moment, Token, Wall};
+
+use crate::recovery::{Examined, Recovery, examine, recover};
+use crate::store::sqlite::Staging;
+use crate::store::{SqliteOpener, SqliteReader, StoreError};
+use crate::{ChunkWriter, Epoch};
+
+/// The least by which the token counter jumps: 127 days of 100 000 grants a second.
+pub const TOKENS_SKIPPED: u64 = 1 << 40;
+/// The least by which the epoch jumps: a start every second for twelve days.
+pub const EPOCHS_SKIPPED: u64 = 1 << 20;
+
+/// Facts walked at a time.
+const SLICE_FACTS: usize = 4096;
+
+/// What was restored.
+#[derive(Debug)]
+pub struct Restored {
+    pub examined: Examined,
+    /// The epoch it was raised to. The next start raises it once more.
+    pub epoch: Epoch,
+    /// Every token from now on is higher.
+    pub last_token: Token,
+    /// Whether there was data before, that is in the directory `aside` now.
+    pub replaced: bool,
+}
+
+/// Makes the backup in the file `from` the data in `directory`. What is there already is moved to a directory inside of it that
+/// is named `aside`; without that name, data that is there is an error.
+pub fn restore(
+    from: &Path,
+    directory: &Path,
+    partition: u32,
+    aside: Option<&str>,
+    wall: Wall,
+) -> Result<Restored, StoreError> {
+    // Nothing is forgotten or refused here, so the operator's limits do not matter.
+    let limits = Limits::default();
+    let examined = examine(&SqliteReader::of_file(from, partition)?, limits.clone())?;
+    let last_token = raised_token(from, examined.engine.last_token(), wall)?;
+    let epoch = raised_epoch(examined.epoch, wall);
+
+    let staging = Staging::begin(directory)?;
+    let replaced = staging.is_taken();
+    let aside = match aside {
+        None if replaced => {
+            return Err(StoreError::Taken { directory: directory.to_owned() });
+        }
+        aside => aside.unwrap_or_default(),
+    };
+    staging.copy_in(from)?;
+    let opener = SqliteOpener::new(staging.data()).with_epoch_at_least(epoch);
+    let recovery = recover(&opener, partition, limits.clone())?;
+    assert_eq!(recovery.head, examined.head, "a copy has what the file has");
+    write_checkpoint(recovery, last_token, wall)?;
+
+    let again = examine(&SqliteReader::of_directory(&staging.data(), partition)?, limits)?;
+    assert_eq!((again.epoch, again.engine.last_token()), (epoch, last_token), "what was raised is on the disk");
+    staging.put_in_place(aside)?;
+    Ok(Restored { examined, epoch, last_token, replaced })
+}
+
+fn raised_token(from: &Path, last: Token, wall: Wall) -> Result<Token, StoreError> {
+    let raised = last.0.saturating_add(TOKENS_SKIPPED).max(wall.0);
+    if raised > TOKEN_MAX - TOKENS_SKIPPED {
+        return Err(StoreError::Unsupported {
+            place: from.display().to_string(),
+            what: format!(
+                "its tokens would have to go on from {raised}, and there are none above {TOKEN_MAX}; is the clock of this \
+                 machine right?"
+            ),
+        });
+    }
+    Ok(Token(raised))
+}
+
+fn raised_epoch(last: Epoch, wall: Wall) -> Epoch {
+    Epoch(last.0.saturating_add(EPOCHS_SKIPPED).max(wall.0 / 1000))
+}
+
+/// Writes the whole state down anew, with the counter of tokens raised, and closes the store.
+fn write_checkpoint(recovery: Recovery, last_token: Token, wall: Wall) -> Result<(), StoreError> {
+    let Recovery { partition, mut engine, mut store, head, at, .. } = recovery;
+    let mut writer = ChunkWriter::new(partition, head, Moment { at, wall });
+    store.begin_checkpoint(head)?;
+    engine.begin_snapshot();
+    let (mut facts, mut is_more) = (Vec::new(), true);
+    while is_more {
+        is_more = engine.step_snapshot(SLICE_FACTS, &mut facts);
+        for fact in facts.drain(..) {
+            writer.push(&match fact {
+                Fact::Counters(counters) => Fact::Counters(Counters { last_token, ..counters }),
+                Fact::Resource(_) | Fact::Claim(_) => fact,
+            });
+            if writer.is_full() {
+                store.put_chunk(&writer.seal())?;
+            }
+        }
+    }
+    if !writer.is_empty() {
+        store.put_chunk(&writer.seal())?;
+    }
+    store.finish_checkpoint()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-07-01.
+    const NOW: Wall = Wall(1_782_864_000_000_000);
+
+    #[test]
+    fn counters_jump_by_a_least_distance_and_to_where_the_clock_says() {
+        let from = Path::new("backup");
+        let raised = |last, wall| raised_token(from, Token(last), wall).unwrap().0;
+        assert_eq!(raised(7, Wall(0)), 7 + TOKENS_SKIPPED, "a clock that stands at 1970 does no harm");
+        assert_eq!(raised(7, NOW), NOW.0);
+        assert!(raised(7, Wall(NOW.0 + 1)) > raised(7, NOW), "twice the same backup");
+        assert_eq!(raised(1 << 52, NOW), (1 << 52) + TOKENS_SKIPPED);
+        assert_eq!(raised_epoch(Epoch(3), Wall(0)), Epoch(3 + EPOCHS_SKIPPED));
+        assert_eq!(raised_epoch(Epoch(3), NOW), Epoch(NOW.0 / 1000));
+    }
+
+    #[test]
+    fn tokens_that_no_json_reader_could_hold_are_refused() {
+        let from = Path::new("backup");
+        for (last, wall) in [(TOKEN_MAX - TOKENS_SKIPPED, NOW), (0, Wall(u64::MAX)), (u64::MAX, NOW)] {
+            let refused = raised_token(from, Token(last), wall).unwrap_err().to_string();
+            assert!(refused.contains("is the clock of this machine right?"), "{refused}");
+        }
+        assert!(raised_token(from, Token(TOKEN_MAX - 2 * TOKENS_SKIPPED), NOW).is_ok());
+    }
+}
