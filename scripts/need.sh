@@ -10,6 +10,9 @@ command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # A reverse proxy, without the service that Debian's `apache2` would start.
 [ -x /usr/sbin/apache2 ] || missing+=(apache2-bin)
+# What service managers read is checked as they read it.
+command -v systemd-analyze >/dev/null || missing+=(systemd)
+python3 -c "import yaml" 2>/dev/null || missing+=(python3 python3-yaml)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)
 
 # Prometheus' checker. Taken out of its package, as installing that would start a server.

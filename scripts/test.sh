@@ -23,7 +23,7 @@ scripts/browser.sh 2>&1 | tee -a "$log"
 # The figures that tests print about how hard they looked.
 echo
 echo "what was looked at:"
-grep -ahE '^(model|golden|simulation|planted|history|scope|small scopes|crash states|faults|full disk|transcripts|kills|torn tails|sockets|bad input|crash|hostile|secrets|seams|fuzz|soak|schemathesis|browser|tokens|key ids|sign-on):' "$log" || true
+grep -ahE '^(model|golden|simulation|planted|history|scope|small scopes|crash states|faults|full disk|transcripts|kills|torn tails|sockets|bad input|crash|hostile|secrets|seams|fuzz|soak|backup|schemathesis|browser|tokens|key ids|sign-on):' "$log" || true
 passed=$(awk '/^test result:/{sum += $4} $2 == "pass" && NF == 3{sum += $3} END{print sum + 0}' "$log")
 failed=$(awk '/^test result:/{sum += $6} $2 == "fail" && NF == 3{sum += $3} END{print sum + 0}' "$log")
 echo "took $(($(date +%s) - started)) s"

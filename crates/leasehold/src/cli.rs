@@ -18,6 +18,14 @@ pub(crate) enum Command {
     /// Serve until told to stop
     #[command(after_help = AFTER_HELP)]
     Serve(Box<ServeArgs>),
+    /// Verify a data directory or a backup, and print what is in it
+    Check(CheckArgs),
+    /// Copy the data to one file, also while it is being served
+    Backup(BackupArgs),
+    /// Make a backup the data of a server again; tokens go on above all that were ever given out
+    Restore(RestoreArgs),
+    /// Ask a server on this machine whether it is well (exit code 0), for containers
+    Healthcheck(HealthcheckArgs),
     /// API tokens
     #[command(subcommand)]
     Token(TokenCommand),
@@ -36,6 +44,62 @@ pub(crate) enum TokenCommand {
 pub(crate) enum PolicyCommand {
     /// Say whether somebody may do something, and which policy decides (exit code 0 allowed, 1 denied)
     Explain(PolicyExplainArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CheckArgs {
+    /// A data directory, of a server that runs or not, or a file that `leasehold backup` wrote
+    #[arg(long, value_name = "PATH")]
+    pub(crate) data: PathBuf,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BackupArgs {
+    /// The data directory, of a server that runs or not
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+
+    /// The file to write, or a directory to write a file into that is named after the time
+    #[arg(long, value_name = "PATH")]
+    pub(crate) to: PathBuf,
+
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RestoreArgs {
+    /// A file that `leasehold backup` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: PathBuf,
+
+    /// The data directory to restore to; its server must not be running
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+
+    /// If there is data in the directory, move it aside, into a directory inside of it
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HealthcheckArgs {
+    /// The address the server was told to listen on [default: as for serve, from the environment and the configuration]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Ask whether changes become durable (/readyz), and not only whether it answers (/healthz)
+    #[arg(long)]
+    pub(crate) ready: bool,
 }
 
 #[derive(Args, Clone, Debug)]

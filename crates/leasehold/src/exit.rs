@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use leasehold_journal::StoreError;
+
 /// Why the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -35,5 +37,52 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit.code())
+    }
+}
+
+impl From<&StoreError> for Exit {
+    /// Of an error before anything was served.
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::Locked { .. } => Exit::Locked,
+            StoreError::Damaged { .. } | StoreError::Unsupported { .. } => Exit::Damaged,
+            StoreError::Missing { .. } | StoreError::Taken { .. } => Exit::Usage,
+            StoreError::Fenced(_)
+            | StoreError::Full { .. }
+            | StoreError::Failed { .. }
+            | StoreError::Unknown(_)
+            | StoreError::Poisoned { .. }
+            | StoreError::NotYet { .. }
+            | StoreError::Misused(_) => Exit::Failed,
+        }
+    }
+}
+
+/// Why a command did not do what it was asked to: a sentence for people, and a code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) sentence: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+        Failure { exit: Exit::Usage, sentence: sentence.into() }
+    }
+
+    pub(crate) fn failed(sentence: impl Into<String>) -> Self {
+        Failure { exit: Exit::Failed, sentence: sentence.into() }
+    }
+
+    /// Says it, and gives the code to end with.
+    pub(crate) fn told(&self) -> Exit {
+        eprintln!("leasehold: {}", self.sentence);
+        self.exit
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure { exit: Exit::from(&error), sentence: error.to_string() }
     }
 }

@@ -8,12 +8,17 @@ use clap::error::ErrorKind;
 use crate::cli::{Cli, Command, PolicyCommand, TokenCommand};
 use crate::exit::Exit;
 
+mod backup;
+mod check;
 mod cli;
 mod config;
 mod exit;
 mod files;
+mod healthcheck;
 mod logging;
+mod notify;
 mod policy;
+mod restore;
 mod serve;
 mod sign_on;
 mod token;
@@ -35,6 +40,10 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Serve(args) => serve::run(&args).into(),
+        Command::Check(args) => check::run(&args).into(),
+        Command::Backup(args) => backup::run(&args).into(),
+        Command::Restore(args) => restore::run(&args).into(),
+        Command::Healthcheck(args) => healthcheck::run(&args).into(),
         Command::Token(TokenCommand::New(args)) => token::new(&args).into(),
         Command::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),
     }

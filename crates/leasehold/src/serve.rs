@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use crate::cli::ServeArgs;
 use crate::config::{self, Address, Config, Loaded, Store};
 use crate::exit::Exit;
-use crate::{files, logging, sign_on};
+use crate::{files, logging, notify, sign_on};
 
 /// An embedded service has exactly one partition.
-const PARTITION: u32 = 0;
+pub(crate) const PARTITION: u32 = 0;
 
 /// Calls that may be on their way through the store at once, beside those that wait in queues.
 const CALLERS_BESIDE_WAITERS: usize = 65_536;
@@ -50,11 +50,7 @@ fn exit_for(error: &anyhow::Error) -> Exit {
     if error.is::<Stopped>() {
         return Exit::StoreFailed;
     }
-    match error.downcast_ref::<StoreError>() {
-        Some(StoreError::Locked { .. }) => Exit::Locked,
-        Some(StoreError::Damaged { .. } | StoreError::Unsupported { .. }) => Exit::Damaged,
-        _ => Exit::Failed,
-    }
+    error.downcast_ref::<StoreError>().map_or(Exit::Failed, Exit::from)
 }
 
 /// The store failed while serving.
@@ -110,6 +106,7 @@ async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()
         warn_if_public(*addr, has_sign_on);
     }
     announce(addr, &config.store, has_sign_on);
+    notify::ready();
 
     let http_limits = config.settings.http.clone();
     let app = |face| {
@@ -132,8 +129,17 @@ async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()
             }
         }
     };
+    let watching = async {
+        tokio::select! {
+            () = notify::keep_watched(driver.handle()) => {}
+            // A server that stops commits no more, and that is as it should be.
+            () = until_stopped() => {}
+        }
+        std::future::pending::<()>().await;
+    };
     let stopping = async {
         told.await;
+        notify::stopping();
         // Those who wait are told at once, so that nobody holds up the end.
         driver.close();
         stop.send_replace(true);
@@ -144,6 +150,7 @@ async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()
         () = stopping => {}
         error = driver.failure() => return Err(Stopped(error).into()),
         () = reloads => unreachable!("signals do not run out"),
+        () = watching => {}
     }
     driver.shut_down().await.map_err(Stopped)?;
     tracing::info!("stopped");
@@ -215,7 +222,7 @@ fn warn_if_public(addr: SocketAddr, has_sign_on: bool) {
 }
 
 /// The address a name stands for, IPv4 where it has both, as `localhost` does.
-fn resolve(listen: &Address) -> io::Result<SocketAddr> {
+pub(crate) fn resolve(listen: &Address) -> io::Result<SocketAddr> {
     if let Ok(ip) = listen.host.parse::<IpAddr>() {
         return Ok(SocketAddr::new(ip, listen.port));
     }

@@ -10,7 +10,7 @@ use leasehold_auth::{Settings, SignOn};
 use leasehold_server::{Guard, reloaded};
 
 use crate::cli::ServeArgs;
-use crate::config;
+use crate::{config, notify};
 
 /// The sign-on a server starts with.
 pub(crate) fn start(settings: Option<Settings>) -> anyhow::Result<Arc<Guard>> {
@@ -26,6 +26,7 @@ pub(crate) fn reload_when_told(args: ServeArgs, guard: Arc<Guard>) -> io::Result
     let mut hang_up = signal(SignalKind::hangup())?;
     Ok(async move {
         while hang_up.recv().await.is_some() {
+            notify::reloading();
             match reload(&args, &guard) {
                 Ok(()) => reloaded("done"),
                 Err(error) => {
@@ -33,6 +34,8 @@ pub(crate) fn reload_when_told(args: ServeArgs, guard: Arc<Guard>) -> io::Result
                     reloaded("failed");
                 }
             }
+            // Ready with what is in force, be it the old or the new.
+            notify::ready();
         }
     })
 }

@@ -4,11 +4,13 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod backup;
 mod bad_input;
 mod cli;
 mod clock_step;
 mod crowd;
 mod cut;
+mod deploy;
 mod events;
 #[cfg(target_os = "linux")]
 mod faults;
@@ -16,6 +18,8 @@ mod history;
 mod hostile;
 mod kills;
 mod logs;
+#[cfg(target_os = "linux")]
+mod notify;
 mod secrets;
 mod sign_on;
 mod slow;

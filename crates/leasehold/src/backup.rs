@@ -1,0 +1,85 @@
+//! `leasehold backup`: one file with everything that was acknowledged when it began, made while the server goes on. It gets its
+//! name only once it is whole, verified and on the disk, so a file of that name can be trusted.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use leasehold_engine::Limits;
+use leasehold_journal::{InUse, SqliteReader, examine};
+
+use crate::check::size;
+use crate::cli::BackupArgs;
+use crate::exit::{Exit, Failure};
+use crate::serve::PARTITION;
+
+pub(crate) fn run(args: &BackupArgs) -> Exit {
+    match back_up(args) {
+        Ok(sentence) => {
+            println!("{sentence}");
+            Exit::Done
+        }
+        Err(failure) => failure.told(),
+    }
+}
+
+fn back_up(args: &BackupArgs) -> Result<String, Failure> {
+    let started = Instant::now();
+    let Target { directory, file } = target(args, Timestamp::now())?;
+    let reader = SqliteReader::of_directory(&args.data, PARTITION)?;
+    let unfinished = Unfinished(directory.join(format!(".leasehold-backup-{}", std::process::id())));
+    reader.copy_to(&unfinished.0)?;
+    let in_use = reader.in_use();
+    // A server's log can be started over again.
+    drop(reader);
+    let examined = examine(&SqliteReader::of_file(&unfinished.0, PARTITION)?, Limits::default())?;
+    std::fs::rename(&unfinished.0, &file)
+        .and_then(|()| std::fs::File::open(&directory)?.sync_all())
+        .map_err(|error| Failure::failed(format!("{} could not be given its name: {error}", file.display())))?;
+    Ok(format!(
+        "{} is a verified copy of {}{}: position {}, {}, in {} ms",
+        file.display(),
+        args.data.display(),
+        if in_use == InUse::No { "" } else { ", which is being served" },
+        examined.head,
+        size(examined.sizes.file_bytes),
+        started.elapsed().as_millis(),
+    ))
+}
+
+/// Where the copy goes.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+fn target(args: &BackupArgs, now: Timestamp) -> Result<Target, Failure> {
+    let to = &args.to;
+    let file = if to.is_dir() { to.join(now.strftime("leasehold-%Y%m%dT%H%M%SZ.db").to_string()) } else { to.clone() };
+    let directory = match file.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    if !directory.is_dir() {
+        return Err(Failure::usage(format!("--to: there is no directory {}", directory.display())));
+    }
+    let real = |path: &Path| path.canonicalize().ok();
+    if real(&directory).is_some_and(|directory| real(&args.data) == Some(directory)) {
+        // It would be lost together with the data, and a wrong name would replace the data itself.
+        return Err(Failure::usage("--to must not be in the data directory".to_owned()));
+    }
+    if file.exists() && !args.force {
+        return Err(Failure::usage(format!("--to: {} is there already; --force replaces it", file.display())));
+    }
+    Ok(Target { directory, file })
+}
+
+/// A file that is taken away again unless it was renamed.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,154 @@
+//! `leasehold check`: reads a data directory or a backup as a start would, verifies every record, changes nothing, and prints
+//! what is in it. Counts and sizes only: a pool's id is a credential and is never shown.
+
+use jiff::Timestamp;
+use leasehold_engine::{Kind, KindTotals, Limits, Wall};
+use leasehold_journal::record::FORMAT_VERSION;
+use leasehold_journal::{Examined, InUse, SqliteReader, examine};
+use serde_json::{Map, Value, json};
+
+use crate::cli::CheckArgs;
+use crate::exit::{Exit, Failure};
+use crate::serve::PARTITION;
+
+pub(crate) fn run(args: &CheckArgs) -> Exit {
+    match look(args) {
+        Ok((reader, examined)) => {
+            if args.json {
+                println!("{:#}", document(&reader, &examined));
+            } else {
+                print!("{}", text(&reader, &examined));
+            }
+            Exit::Done
+        }
+        Err(failure) => {
+            if args.json {
+                println!("{:#}", json!({"sound": false, "error": failure.sentence}));
+            }
+            failure.told()
+        }
+    }
+}
+
+fn look(args: &CheckArgs) -> Result<(SqliteReader, Examined), Failure> {
+    let reader = if args.data.is_file() {
+        SqliteReader::of_file(&args.data, PARTITION)
+    } else {
+        SqliteReader::of_directory(&args.data, PARTITION)
+    }?;
+    let examined = examine(&reader, Limits::default())?;
+    Ok((reader, examined))
+}
+
+fn text(reader: &SqliteReader, examined: &Examined) -> String {
+    let totals = examined.engine.totals();
+    let kinds = |pick: fn(KindTotals) -> usize| {
+        let counts = Kind::ALL.map(|kind| format!("{} {}", kind.as_str(), pick(totals.of(kind))));
+        counts.join(", ")
+    };
+    let sizes = examined.sizes;
+    let mut lines = vec![
+        (
+            "in use",
+            match reader.in_use() {
+                InUse::No => "no".to_owned(),
+                InUse::By { process: Some(process) } => {
+                    format!("by process {process}; this is how it was a moment ago")
+                }
+                InUse::By { process: None } => "by another process; this is how it was a moment ago".to_owned(),
+            },
+        ),
+        ("format", format!("tables {}, records {FORMAT_VERSION}", reader.schema_version())),
+        ("epoch", examined.epoch.to_string()),
+        ("position", examined.head.to_string()),
+        ("last token", examined.engine.last_token().to_string()),
+        ("last change", shown(examined.wall).unwrap_or_else(|| "never".to_owned())),
+        ("service time", format!("{} s", examined.at.0 / 1_000_000)),
+        (
+            "checkpoint",
+            match examined.checkpoint {
+                None => "none".to_owned(),
+                Some(upto) => format!("of position {upto}, {}", size(sizes.checkpoint_bytes)),
+            },
+        ),
+        ("tail", {
+            let (batches, changes) = (examined.tail_batches, examined.tail_changes);
+            format!("{changes} changes in {batches} batches, {}", size(sizes.tail_bytes))
+        }),
+        ("on disk", size(sizes.file_bytes)),
+        ("resources", kinds(|of| of.resources)),
+        ("held", kinds(|of| of.holding)),
+        ("waiting", kinds(|of| of.waiting)),
+        ("ended, kept", totals.retained.to_string()),
+    ];
+    lines.extend(reader.notes().iter().map(|note| ("note", note.clone())));
+    let lines = lines.into_iter().map(|(name, value)| format!("  {name:<14}{value}\n"));
+    format!("{} is sound\n{}", reader.path().display(), lines.collect::<String>())
+}
+
+fn document(reader: &SqliteReader, examined: &Examined) -> Value {
+    let totals = examined.engine.totals();
+    let kinds = |pick: fn(KindTotals) -> usize| {
+        let counts = Kind::ALL.map(|kind| (kind.as_str().to_owned(), json!(pick(totals.of(kind)))));
+        Value::Object(Map::from_iter(counts))
+    };
+    let sizes = examined.sizes;
+    json!({
+        "sound": true,
+        "path": reader.path().display().to_string(),
+        "in_use": reader.in_use() != InUse::No,
+        "process": match reader.in_use() {
+            InUse::No => None,
+            InUse::By { process } => process,
+        },
+        "format": {"tables": reader.schema_version(), "records": FORMAT_VERSION},
+        "epoch": examined.epoch.0,
+        "position": examined.head.0,
+        "last_token": examined.engine.last_token().0,
+        "last_change": shown(examined.wall),
+        "service_time_us": examined.at.0,
+        "checkpoint": examined.checkpoint.map(|upto| json!({"position": upto.0, "bytes": sizes.checkpoint_bytes})),
+        "tail": {
+            "batches": examined.tail_batches,
+            "changes": examined.tail_changes,
+            "bytes": sizes.tail_bytes,
+        },
+        "disk_bytes": sizes.file_bytes,
+        "resources": kinds(|of| of.resources),
+        "held": kinds(|of| of.holding),
+        "waiting": kinds(|of| of.waiting),
+        "retained": totals.retained,
+        "notes": reader.notes(),
+    })
+}
+
+/// A moment to show, to the second. `None` before anything was written.
+fn shown(wall: Wall) -> Option<String> {
+    let seconds = i64::try_from(wall.0 / 1_000_000).ok().filter(|&seconds| seconds > 0)?;
+    Timestamp::from_second(seconds).ok().map(|time| time.to_string())
+}
+
+pub(crate) fn size(bytes: u64) -> String {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    match bytes {
+        0..KIB => format!("{bytes} bytes"),
+        KIB..MIB => format!("{}.{} KiB", bytes / KIB, bytes % KIB * 10 / KIB),
+        MIB.. => format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_moments_are_shown_for_people() {
+        for (bytes, shown) in [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), ((5 << 20) + 1, "5.0 MiB")] {
+            assert_eq!(size(bytes), shown);
+        }
+        assert_eq!(shown(Wall(0)), None);
+        assert_eq!(shown(Wall(1_782_864_000_999_999)).as_deref(), Some("2026-07-01T00:00:00Z"));
+        assert_eq!(shown(Wall(u64::MAX)), None, "no calendar reaches that far");
+    }
+}

@@ -1,0 +1,55 @@
+//! `leasehold restore`: a backup becomes the data of a server again. What was there is moved aside, never deleted. How far the
+//! counters jump, and how a crash in the middle is survived, is the journal's business.
+
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use leasehold_engine::Wall;
+use leasehold_journal::{Restored, StoreError};
+
+use crate::cli::RestoreArgs;
+use crate::exit::{Exit, Failure};
+use crate::serve::PARTITION;
+
+pub(crate) fn run(args: &RestoreArgs) -> Exit {
+    match restore(args) {
+        Ok(sentence) => {
+            println!("{sentence}");
+            Exit::Done
+        }
+        Err(failure) => failure.told(),
+    }
+}
+
+fn restore(args: &RestoreArgs) -> Result<String, Failure> {
+    if args.from.is_dir() {
+        return Err(Failure::usage(format!(
+            "--from must be a file that leasehold backup wrote, {} is a directory",
+            args.from.display()
+        )));
+    }
+    let now = SystemTime::now();
+    let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let wall = Wall(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX));
+    let stamp = Timestamp::try_from(now).unwrap_or_default().strftime("%Y%m%dT%H%M%SZ").to_string();
+    // The process id, as two can happen in a second.
+    let aside = format!("replaced-{stamp}-{}", std::process::id());
+    let restored = leasehold_journal::restore(&args.from, &args.data, PARTITION, args.force.then_some(&*aside), wall);
+    let Restored { examined, epoch, last_token, replaced } = match restored {
+        Ok(restored) => restored,
+        Err(error @ StoreError::Taken { .. }) => {
+            return Err(Failure::usage(format!("--data: {error}; --force moves it aside")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let claims = examined.engine.totals().claims;
+    let kept =
+        if replaced { format!("\nwhat was there is in {}", args.data.join(aside).display()) } else { String::new() };
+    Ok(format!(
+        "{} has been restored to {}: position {}, {claims} claims held or waiting\n\
+         tokens go on above {last_token}, epochs above {epoch}{kept}",
+        args.from.display(),
+        args.data.display(),
+        examined.head,
+    ))
+}

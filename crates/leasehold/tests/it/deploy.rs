@@ -1,0 +1,114 @@
+//! What lies in `deploy/` for service managers: that it can be read by whom it is for, and that it names options, paths and exit
+//! codes that there are. Containers are not built here.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{leasehold, output_of};
+
+fn deploy(path: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(path)
+}
+
+fn text_of(path: &str) -> String {
+    std::fs::read_to_string(deploy(path)).unwrap()
+}
+
+/// Panics unless `serve` has all of these options.
+#[track_caller]
+fn options_exist<'a>(options: impl IntoIterator<Item = &'a str>) {
+    let help = String::from_utf8(output_of(leasehold().args(["serve", "--help"])).stdout).unwrap();
+    let mut seen = 0;
+    for option in options {
+        let is_there = help.split([' ', '\n']).any(|word| word == option);
+        assert!(is_there, "serve has no {option}: {help}");
+        seen += 1;
+    }
+    assert!(seen > 0, "there should have been some");
+}
+
+#[test]
+fn the_manifest_runs_one_locked_down_server_with_options_that_exist() {
+    let read = "import json, sys, yaml; json.dump(list(yaml.safe_load_all(open(sys.argv[1]))), sys.stdout)";
+    let output = output_of(Command::new("python3").args(["-c", read]).arg(deploy("kubernetes/leasehold.yaml")));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "scripts/need.sh installs what this needs: {said}");
+    let documents: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let of_kind =
+        |kind: &str| documents.iter().find(|document| document["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"));
+
+    let set = &of_kind("StatefulSet")["spec"];
+    assert_eq!(set["replicas"], 1);
+    let pod = &set["template"]["spec"];
+    assert_eq!(
+        (&pod["securityContext"]["runAsNonRoot"], &pod["automountServiceAccountToken"]),
+        (&true.into(), &false.into())
+    );
+    let container = &pod["containers"][0];
+    let inside = &container["securityContext"];
+    assert_eq!((&inside["readOnlyRootFilesystem"], &inside["allowPrivilegeEscalation"]), (&true.into(), &false.into()));
+    assert_eq!(inside["capabilities"]["drop"][0], "ALL");
+    for (probe, path) in [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+        assert_eq!(container[probe]["httpGet"]["path"], path, "{probe}");
+    }
+    let mounted = &container["volumeMounts"][0];
+    assert_eq!(mounted["name"], set["volumeClaimTemplates"][0]["metadata"]["name"]);
+
+    let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    assert_eq!(args[0], "serve");
+    assert!(args.contains(&&*format!("--data={}", mounted["mountPath"].as_str().unwrap())), "{args:?}");
+    options_exist(args[1..].iter().map(|arg| arg.split_once('=').unwrap().0));
+    let label = &set["selector"]["matchLabels"];
+    for selector in [
+        &of_kind("Service")["spec"]["selector"],
+        &of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        &set["template"]["metadata"]["labels"],
+    ] {
+        assert_eq!(selector, label);
+    }
+    // What it is told to do it does, up to the point where a machine is needed.
+    let output = output_of(leasehold().args(&args).arg("--print-config"));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_container_file_names_settings_that_exist() {
+    let text = text_of("container/Containerfile");
+    let variables: Vec<&str> = text.split([' ', '\n', '=']).filter(|word| word.starts_with("LEASEHOLD_")).collect();
+    let options: Vec<String> = variables
+        .iter()
+        .map(|name| format!("--{}", name.trim_start_matches("LEASEHOLD_").to_lowercase().replace('_', "-")))
+        .collect();
+    options_exist(options.iter().map(String::as_str));
+    for line in
+        ["USER 65532:65532", "VOLUME /data", "EXPOSE 8080", "CMD [\"/leasehold\", \"healthcheck\"]", "CMD [\"serve\"]"]
+    {
+        assert!(text.contains(line), "no {line}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn systemd_accepts_the_unit_and_it_names_options_that_exist() {
+    let unit = text_of("systemd/leasehold.service");
+    let value = |name: &str| {
+        let line = unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.unwrap_or_else(|| panic!("no {name}"))
+    };
+    assert_eq!((value("Type"), value("Restart"), value("RestartPreventExitStatus")), ("notify", "on-failure", "2 4"));
+    let start = value("ExecStart");
+    assert!(start.contains(" serve "), "{start}");
+    options_exist(start.split(' ').filter(|word| word.starts_with("--")));
+
+    // It wants to see the program it starts, which is not installed here.
+    let scratch = tempfile::tempdir().unwrap();
+    let copy = scratch.path().join("leasehold.service");
+    let here = unit.replace("/usr/local/bin/leasehold", env!("CARGO_BIN_EXE_leasehold"));
+    std::fs::write(&copy, here).unwrap();
+    let output = output_of(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&copy));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "scripts/need.sh installs systemd-analyze: {said}");
+    assert!(!said.contains("leasehold.service"), "{said}");
+}
