@@ -69,6 +69,18 @@ describe("the page about the API", () => {
     assert.match(await form.locator("details pre").last().textContent(), /^curl -X POST '.*\/lock\?client=laptop-a&ttl=soon'$/);
   });
 
+  test("a token goes with the calls and nowhere else", async (t) => {
+    const page = await open(t);
+    await page.getByText("Sign on", { exact: true }).click();
+    await page.getByLabel("Token for the forms on this page").fill("lh_secret");
+    const form = await tryForm(page, "showLock");
+    const [request] = await Promise.all([page.waitForRequest("**/lock"), form.getByRole("button", { name: "Send GET" }).click()]);
+    assert.equal(request.headers().authorization, "Bearer lh_secret");
+    await form.locator(".outcome").waitFor();
+    assert.equal(await form.getByText("lh_secret").count(), 0, "it is not shown in the curl line");
+    assert.equal(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + location), `{}${page.url()}`);
+  });
+
   test("operations are found by a word, and an address leads to one", async (t) => {
     const page = await open(t, { hash: "docs#showLock" });
     await eventually(async () => {

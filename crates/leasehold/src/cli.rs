@@ -229,6 +229,10 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) access_log: bool,
 
+    /// Where traces go, in builds with the feature otlp [default: nowhere]
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<String>,
+
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

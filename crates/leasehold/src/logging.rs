@@ -45,6 +45,27 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
 }
 
+/// The same, and spans go where `traces` sends them. The log does not show them.
+#[cfg(feature = "otlp")]
+pub(crate) fn start_with(format: LogFormat, filter: &str, traces: &crate::otlp::Traces) -> anyhow::Result<()> {
+    use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+    use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+    use tracing_subscriber::util::SubscriberInitExt as _;
+
+    let is_event = filter_fn(|metadata| metadata.target() != leasehold_server::SPANS);
+    let filter = EnvFilter::try_new(filter).context("log_level")?.and(is_event);
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_timer(SystemTime)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
+    let layer = match format {
+        LogFormat::Human => layer.compact().with_target(false).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
+    };
+    let started = tracing_subscriber::registry().with(layer.with_filter(filter)).with(traces.layer()).try_init();
+    started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

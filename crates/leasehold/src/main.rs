@@ -17,6 +17,8 @@ mod files;
 mod healthcheck;
 mod logging;
 mod notify;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod policy;
 mod restore;
 mod serve;

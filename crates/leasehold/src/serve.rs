@@ -66,6 +66,17 @@ impl std::fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyhow::Result<()> {
+    // Held until all is over: what goes last is sent, too.
+    #[cfg(feature = "otlp")]
+    let _traces = if let Some(endpoint) = &config.otlp_endpoint {
+        let traces = crate::otlp::Traces::to(endpoint)?;
+        logging::start_with(config.log_format, &config.log_filter, &traces)?;
+        Some(traces)
+    } else {
+        logging::start(config.log_format, &config.log_filter)?;
+        None
+    };
+    #[cfg(not(feature = "otlp"))]
     logging::start(config.log_format, &config.log_filter)?;
     for warning in warnings {
         tracing::warn!("{warning}");

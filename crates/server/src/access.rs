@@ -21,13 +21,16 @@ impl Route {
         Route { dialect: Dialect::Other, method: method.clone(), pattern: None }
     }
 
+    /// A method can be made up by the caller and be as long as a head may be, so it is cut.
+    pub(crate) fn method(&self) -> &str {
+        let method = self.method.as_str();
+        method.get(..method.len().min(16)).unwrap_or("?")
+    }
+
     /// One line for an answer: always where the operator wants an access log, else for what went wrong, to be seen when
     /// somebody looks for it.
     pub(crate) fn log(&self, id: &RequestId, status: StatusCode, took: Duration, is_access_logged: bool) {
-        // A method can be made up by the caller, and be as long as a head may be.
-        let method = self.method.as_str();
-        let method = method.get(..method.len().min(16)).unwrap_or("?");
-        let (request, status) = (id.as_str(), status.as_u16());
+        let (request, method, status) = (id.as_str(), self.method(), status.as_u16());
         let route = self.pattern.unwrap_or("(none)");
         // To the microsecond: more digits than that are noise.
         let took_ms = f64::from(u32::try_from(took.as_micros()).unwrap_or(u32::MAX)) / 1e3;

@@ -23,6 +23,7 @@ use crate::observe::{self, Observer};
 use crate::openapi;
 use crate::page::Wanted;
 use crate::settings::Settings;
+use crate::trace::RequestSpan;
 
 #[derive(Debug)]
 pub struct App {
@@ -174,11 +175,13 @@ impl Handler for App {
         let came_at = Instant::now();
         let (parts, body) = request.into_parts();
         let id = RequestId::of(&parts.headers);
+        let span = RequestSpan::new(&parts.headers, &id);
         // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
         // every waiter's memory.
         let came = Came { parts, peer, id: id.clone() };
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
-        async move {
+        let told = span.clone();
+        span.around(async move {
             let (route, understood) = understood.await;
             let mut audited = None;
             let outcome = match understood {
@@ -196,7 +199,8 @@ impl Handler for App {
             let (status, took) = (response.status(), came_at.elapsed());
             self.observer.metrics.request(route.dialect, status.as_u16(), took);
             route.log(&id, status, took, self.settings.access_log);
+            told.answered(&route, status);
             response
-        }
+        })
     }
 }

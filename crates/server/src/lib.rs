@@ -23,6 +23,7 @@ pub mod openapi;
 mod page;
 mod settings;
 mod sync;
+mod trace;
 
 pub use app::App;
 pub use auth::{Guard, reloaded};
@@ -30,3 +31,4 @@ pub use driver::{Answered, Clock, Driver, Handle};
 pub use endpoint::{Class, Face};
 pub use observe::Observer;
 pub use settings::Settings;
+pub use trace::SPANS;

@@ -32,6 +32,8 @@ pub(crate) enum Rule {
     Duration(RangeInclusive<u64>),
     Integer(RangeInclusive<u64>),
     Url,
+    /// Where traces go.
+    Collector,
     LogFormat,
     LogFilter,
 }
@@ -41,7 +43,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 19] = [
+pub(crate) static KEYS: [Key; 20] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
     key("data", "./leasehold-data", Rule::Path),
@@ -61,6 +63,7 @@ pub(crate) static KEYS: [Key; 19] = [
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),
     key("access_log", "false", Rule::Bool),
+    Key { name: "otlp_endpoint", rule: Rule::Collector, default: None },
 ];
 
 impl Key {
@@ -91,6 +94,7 @@ impl fmt::Display for Rule {
             }
             Rule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
             Rule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
+            Rule::Collector => f.write_str("a URL such as http://localhost:4318"),
             Rule::LogFormat => f.write_str("human or json"),
             Rule::LogFilter => {
                 f.write_str("off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug")
@@ -165,6 +169,17 @@ pub(crate) fn read_url(text: &str) -> Result<String, String> {
     } else {
         Ok(text.trim_end_matches('/').to_owned())
     }
+}
+
+/// Where traces go: plain http, as a collector is usually next door, and only where they can be made.
+pub(crate) fn read_collector(text: &str) -> Result<String, String> {
+    if !cfg!(feature = "otlp") {
+        return Err("is of no use, as this program was built without the feature otlp".to_owned());
+    }
+    if text.starts_with("https://") {
+        return Err("begins with https://, send traces to a collector nearby".to_owned());
+    }
+    read_url(text)
 }
 
 pub(crate) fn read_log_format(text: &str) -> Result<LogFormat, String> {

@@ -63,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) log_format: LogFormat,
     pub(crate) log_filter: String,
+    /// Where traces go, in builds that make them.
+    pub(crate) otlp_endpoint: Option<String>,
     /// How callers sign on and what they may do; none: anybody may do anything.
     pub(crate) sign_on: Option<leasehold_auth::Settings>,
 }
@@ -161,6 +163,7 @@ impl Chosen {
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,
             log_filter: self.required("log_level", keys::read_log_filter)?,
+            otlp_endpoint: self.optional("otlp_endpoint", keys::read_collector)?,
             sign_on: None,
         })
     }

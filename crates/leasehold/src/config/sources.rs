@@ -76,6 +76,7 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
         "log_format" => text(&args.log_format),
         "log_level" => text(&args.log_level),
         "access_log" => args.access_log.then(|| OsString::from("true")),
+        "otlp_endpoint" => text(&args.otlp_endpoint),
         other => unreachable!("key {other} has no flag"),
     };
     KEYS.iter()

@@ -279,3 +279,16 @@ fn urls_have_a_scheme_a_host_and_no_query() {
         assert_eq!(keys::read_url(text).as_deref().map_err(String::as_str), expected, "{text}");
     }
 }
+
+#[test]
+fn traces_need_a_build_that_makes_them_and_a_collector_nearby() {
+    let said = |url| load_from(&["--otlp-endpoint", url], &[], "").map(|_| ()).map_err(|error| error.to_string());
+    if cfg!(feature = "otlp") {
+        assert_eq!(said("http://localhost:4318"), Ok(()));
+        assert!(said("https://traces.example").unwrap_err().contains("collector nearby"));
+    } else {
+        let expected = "otlp_endpoint must be a URL such as http://localhost:4318, but \"http://localhost:4318\" is of no use, as \
+                        this program was built without the feature otlp (flag --otlp-endpoint)";
+        assert_eq!(said("http://localhost:4318").unwrap_err(), expected);
+    }
+}

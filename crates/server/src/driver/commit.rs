@@ -17,6 +17,7 @@ use super::checkpoint::Checkpointing;
 use super::pulse::LOOK_EVERY_US;
 use super::{Committing, Shared};
 use crate::sync::{Instant, timeout, yield_now};
+use crate::trace;
 
 /// How often the room left in the store is looked at.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
@@ -151,7 +152,7 @@ impl Committer {
 
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         let started = Instant::now();
-        self.store.append(batch)?;
+        trace::commit(batch.last.0 - batch.first.0 + 1, batch.record.len(), || self.store.append(batch))?;
         let took = started.elapsed();
         self.shared.durable.store(batch.last.0, Ordering::Relaxed);
         let (mut leaving, totals) = {

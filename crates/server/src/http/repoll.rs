@@ -94,10 +94,10 @@ mod tests {
 
     /// Wakes itself so many times, and is done when it is woken no more. Says how often it ran and how often its task was
     /// woken meanwhile.
-    fn run(wakes: u32) -> (u32, u32) {
+    fn run(times: u32) -> (u32, u32) {
         let (task, runs) = (Arc::new(Task::default()), AtomicU32::new(0));
         let mut future = std::pin::pin!(Repoll::new(poll_fn(|cx| {
-            if runs.fetch_add(1, Ordering::SeqCst) < wakes {
+            if runs.fetch_add(1, Ordering::SeqCst) < times {
                 cx.waker().wake_by_ref();
                 return Poll::<()>::Pending;
             }

@@ -2,7 +2,7 @@
 // what can be done next (a lease that was borrowed can be returned), it leads to that operation's form, filled in.
 
 import { curl, evaluate, sample, target } from "./api.js";
-import { announce, h } from "./dom.js";
+import { announce, byId, h } from "./dom.js";
 import { kindOf } from "./schema.js";
 import { codeBlock, pretty } from "./text.js";
 
@@ -93,8 +93,11 @@ class Form {
   async #call() {
     const values = this.#values();
     const { method } = this.#operation;
-    const init = { method, headers: values.headers, cache: "no-store" };
-    if (this.#body) Object.assign(init, { body: values.body, headers: { "content-type": "application/json", ...values.headers } });
+    const headers = { ...values.headers };
+    if (this.#body) headers["content-type"] = "application/json";
+    const token = byId("token").value.trim();
+    if (token !== "") headers.authorization = `Bearer ${token}`;
+    const init = { method, headers, cache: "no-store", ...(this.#body ? { body: values.body } : {}) };
     this.#send.disabled = true;
     const began_at = performance.now();
     try {
