@@ -142,7 +142,7 @@ impl App {
                 }
             }
             Asked::Metrics { as_openmetrics } => {
-                self.observer.metrics.events.readers.set(self.observer.events.readers() as u64);
+                self.observer.count_events();
                 let text = self.observer.metrics.expose(self.driver.readings());
                 Ok(if as_openmetrics {
                     response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)

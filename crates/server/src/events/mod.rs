@@ -15,7 +15,7 @@ mod wire;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_engine::Wall;
+use leasehold_engine::{Totals, Wall};
 use leasehold_journal::{Epoch, Happened, History, Position};
 use tokio::sync::{Notify, Semaphore};
 
@@ -23,6 +23,8 @@ pub(crate) use reader::Reader;
 use ring::Ring;
 pub(crate) use routes::Subscription;
 pub(crate) use wire::write_event;
+
+use crate::observe::series::{Series, Window};
 
 /// Readers at the same time. The next one gets a 503.
 pub(crate) const READERS_MAX: usize = 1_024;
@@ -32,12 +34,28 @@ const SCAN_MAX: usize = 2_048;
 
 #[derive(Debug)]
 pub(crate) struct Events {
-    ring: Mutex<Ring>,
+    kept: Mutex<Kept>,
     /// Rung when something was pushed, or the end has come.
     bell: Notify,
     /// One permit a reader.
     readers: Arc<Semaphore>,
     is_closed: AtomicBool,
+}
+
+/// All that is kept of what happens, under one lock: it is taken for every batch.
+#[derive(Debug)]
+struct Kept {
+    ring: Ring,
+    series: Series,
+    counts: Counts,
+}
+
+/// How many events there have been.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) told: u64,
+    /// Fell out of the ring.
+    pub(crate) dropped: u64,
 }
 
 /// What happened to some resource, as far back as asked for and known.
@@ -52,7 +70,7 @@ pub(crate) struct Past {
 impl Events {
     pub(crate) fn new(events_kept: usize) -> Self {
         Events {
-            ring: Mutex::new(Ring::new(events_kept)),
+            kept: Mutex::new(Kept { ring: Ring::new(events_kept), series: Series::new(), counts: Counts::default() }),
             bell: Notify::new(),
             readers: Arc::new(Semaphore::new(READERS_MAX)),
             is_closed: AtomicBool::new(false),
@@ -60,20 +78,30 @@ impl Events {
     }
 
     pub(crate) fn begin(&self, epoch: Epoch, head: Position, history: History, wall: Wall) {
-        self.ring().begin(epoch, head, history, wall);
+        self.kept().ring.begin(epoch, head, history, wall);
     }
 
-    /// In the order of the journal. Says how many had to make room.
-    pub(crate) fn push(&self, happened: &[Happened]) -> u64 {
-        if happened.is_empty() {
-            return 0;
+    /// In the order of the journal.
+    pub(crate) fn push(&self, happened: &[Happened], totals: &Totals) {
+        {
+            let mut kept = self.kept();
+            kept.series.push(happened, totals);
+            let dropped: u64 = happened.iter().map(|one| kept.ring.push(one.clone())).sum();
+            kept.counts.told += happened.len() as u64;
+            kept.counts.dropped += dropped;
         }
-        let dropped = {
-            let mut ring = self.ring();
-            happened.iter().map(|one| ring.push(one.clone())).sum()
-        };
-        self.bell.notify_waiters();
-        dropped
+        // Whoever comes now has not looked yet.
+        if self.readers() > 0 {
+            self.bell.notify_waiters();
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.kept().counts
+    }
+
+    pub(crate) fn window(&self, now: Wall, totals: &Totals) -> Window {
+        self.kept().series.window(now, totals)
     }
 
     pub(crate) fn close(&self) {
@@ -92,7 +120,7 @@ impl Events {
 
     /// Since when nothing is missing.
     pub(crate) fn complete_since(&self) -> Wall {
-        self.ring().complete_since()
+        self.kept().ring.complete_since()
     }
 
     /// The newest `limit` of those that are `wanted` and not older than `since`.
@@ -102,8 +130,8 @@ impl Events {
         let mut complete_since = self.complete_since().max(since);
         // In slices, as the committer needs the ring in between.
         'slices: loop {
-            let ring = self.ring();
-            let Some(slice) = ring.read_back(before, SCAN_MAX) else { break };
+            let kept = self.kept();
+            let Some(slice) = kept.ring.read_back(before, SCAN_MAX) else { break };
             for happened in slice {
                 before = happened.position;
                 if happened.wall < since {
@@ -122,9 +150,9 @@ impl Events {
         Past { events, complete_since }
     }
 
-    fn ring(&self) -> MutexGuard<'_, Ring> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         // Nothing here is ever half done.
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -51,7 +51,8 @@ impl Reader {
         let events = &observer.events;
         let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
         let Subscription { filter, last_seen } = subscription;
-        let ring = events.ring();
+        let kept = events.kept();
+        let ring = &kept.ring;
         let (newest, oldest) = (ring.newest_id(), ring.oldest_id());
         let (sent, gap) = match last_seen {
             None => (newest, None),
@@ -60,7 +61,7 @@ impl Reader {
                 Resume::Gap { reason, after: _ } => (oldest, Some(reason)),
             },
         };
-        drop(ring);
+        drop(kept);
         let mut greeting = wire::hello(last_seen.filter(|_| gap.is_none()).unwrap_or(sent), newest, oldest);
         if let Some(reason) = gap {
             wire::gap(&mut greeting, reason, oldest);
@@ -123,7 +124,8 @@ impl Reader {
     fn look(&mut self) -> Result<Option<Bytes>, FellBehind> {
         let digester = self.observer.digester();
         let found = {
-            let ring = self.observer.events.ring();
+            let kept = self.observer.events.kept();
+            let ring = &kept.ring;
             let found =
                 ring.read(&mut self.cursor, SCAN_MAX, FRAME_EVENTS_MAX, |effect| self.filter.wants(effect, digester))?;
             self.idle_since = ring.is_at_end(self.cursor).then(Instant::now);
@@ -142,7 +144,7 @@ impl Reader {
     /// A sign of life. It carries the id of what was passed over, so that who wants little does not fall behind.
     fn heartbeat(&mut self) -> Bytes {
         self.heartbeat_at = Instant::now() + HEARTBEAT;
-        let newest = self.observer.events.ring().newest_id();
+        let newest = self.observer.events.kept().ring.newest_id();
         if newest.position == self.cursor {
             self.sent = newest;
         }

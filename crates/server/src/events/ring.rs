@@ -94,16 +94,18 @@ impl Ring {
     pub(super) fn push(&mut self, happened: Happened) -> u64 {
         assert!(self.last().is_none_or(|last| last < happened.position), "events come in the order of the journal");
         self.bytes += bytes_of(&happened);
-        self.events.push_back(happened);
         let bytes_max = self.events_max.saturating_mul(BYTES_PER_EVENT);
         let mut dropped = 0;
-        while self.events.len() > self.events_max || self.bytes > bytes_max {
-            let oldest = self.events.pop_front().expect("it has more than it may");
+        // Room first, so that the room set aside at the beginning is enough for ever.
+        while (self.events.len() >= self.events_max || self.bytes > bytes_max)
+            && let Some(oldest) = self.events.pop_front()
+        {
             self.bytes -= bytes_of(&oldest);
             self.complete_after = oldest.position;
             self.complete_since = oldest.wall;
             dropped += 1;
         }
+        self.events.push_back(happened);
         while self.reigns.get(1).is_some_and(|&(_, after)| after <= self.complete_after) {
             self.reigns.pop_front();
         }
@@ -191,6 +193,11 @@ impl Ring {
 
     pub(super) fn is_at_end(&self, cursor: Position) -> bool {
         self.last().is_none_or(|last| last <= cursor)
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.events.capacity()
     }
 
     #[cfg(test)]

@@ -117,6 +117,17 @@ fn the_oldest_make_room_and_whoever_wanted_them_is_told() {
 }
 
 #[test]
+fn a_full_ring_takes_up_no_more_than_was_set_aside() {
+    let mut ring = Ring::new(1_000);
+    ring.begin(Epoch(1), Position(0), History::default(), Wall(0));
+    let set_aside = ring.capacity();
+    for position in 1..=5_000 {
+        ring.push(happened(1, position));
+    }
+    assert_eq!((ring.measures().0, ring.capacity()), (1_000, set_aside));
+}
+
+#[test]
 fn long_names_make_the_ring_shorter_and_not_larger() {
     let mut ring = Ring::new(1_000);
     ring.begin(Epoch(1), Position(0), History::default(), Wall(0));

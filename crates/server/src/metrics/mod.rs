@@ -108,6 +108,15 @@ pub(crate) struct Events {
     pub(crate) readers_cut: Counter,
 }
 
+impl Events {
+    /// As they are now; told and dropped are counted by the ring.
+    pub(crate) fn count(&self, readers: usize, counts: crate::events::Counts) {
+        self.readers.set(readers as u64);
+        self.told.inner().store(counts.told, Ordering::Relaxed);
+        self.dropped.inner().store(counts.dropped, Ordering::Relaxed);
+    }
+}
+
 /// What is read off the driver for one exposition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readings {

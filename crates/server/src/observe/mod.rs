@@ -16,7 +16,7 @@ mod list;
 mod log;
 pub(crate) mod openapi;
 mod routes;
-mod series;
+pub(crate) mod series;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -29,13 +29,11 @@ use crate::events::Events;
 use crate::metrics::Metrics;
 use digest::Digester;
 pub(crate) use routes::{Action, Asked, answer, endpoints, parse};
-use series::Series;
 
 #[derive(Debug)]
 pub struct Observer {
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
-    series: Series,
     /// Whose turn it is to go over all resources.
     surveys: Semaphore,
     digester: OnceLock<Digester>,
@@ -64,7 +62,6 @@ impl Observer {
         Observer {
             metrics: Metrics::default(),
             events: Events::new(events_kept),
-            series: Series::new(),
             surveys: Semaphore::new(list::SURVEYS_MAX),
             digester: OnceLock::new(),
         }
@@ -113,9 +110,13 @@ impl Observer {
 
     /// Kept for whoever watches. To be called in the order of the journal.
     pub(crate) fn record(&self, happened: &[Happened], totals: &Totals) {
-        self.series.push(happened, totals);
-        let dropped = self.events.push(happened);
-        self.metrics.events.told.inc_by(happened.len() as u64);
-        self.metrics.events.dropped.inc_by(dropped);
+        if !happened.is_empty() {
+            self.events.push(happened, totals);
+        }
+    }
+
+    /// Brings those metrics up to date that are counted elsewhere.
+    pub(crate) fn count_events(&self) {
+        self.metrics.events.count(self.events.readers(), self.events.counts());
     }
 }

@@ -1,8 +1,6 @@
 //! The last ten minutes, second by second, for charts: what happened in each, how long was waited, and how much was held.
 //! A fixed number of buckets, each with a small histogram of waits.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use leasehold_engine::{Ending, Kind, Totals, Wall, What};
 use leasehold_journal::Happened;
 
@@ -92,25 +90,21 @@ fn upper_end_us(magnitude: usize) -> u64 {
 }
 
 #[derive(Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// By second modulo their number. One that is about another second is out of date.
-    buckets: Mutex<Vec<Option<Bucket>>>,
+    buckets: Vec<Option<Bucket>>,
 }
 
 impl Series {
-    pub(super) fn new() -> Self {
-        Series { buckets: Mutex::new(vec![None; BUCKETS]) }
+    pub(crate) fn new() -> Self {
+        Series { buckets: vec![None; BUCKETS] }
     }
 
-    pub(super) fn push(&self, happened: &[Happened], totals: &Totals) {
-        if happened.is_empty() {
-            return;
-        }
+    pub(crate) fn push(&mut self, happened: &[Happened], totals: &Totals) {
         let (holders, waiters) = counts(totals);
-        let mut buckets = self.lock();
         for Happened { wall, effect, .. } in happened {
             let second = wall.0 / S_US;
-            let bucket = &mut buckets[index(second)];
+            let bucket = &mut self.buckets[index(second)];
             let bucket = match bucket {
                 Some(bucket) if bucket.second == second => bucket,
                 // A clock that was set back far would bring old seconds back. They are not worth it.
@@ -123,35 +117,25 @@ impl Series {
     }
 
     /// The last ten minutes, oldest first, the present second included. Where nothing happened things stayed as they were.
-    fn window(&self, now: Wall, totals: &Totals) -> Vec<Bucket> {
+    pub(crate) fn window(&self, now: Wall, totals: &Totals) -> Window {
         let last = now.0 / S_US;
-        let first = last.saturating_sub(BUCKETS as u64 - 1);
-        let buckets = self.lock();
-        let mut window: Vec<Option<Bucket>> = (first..=last)
-            .map(|second| buckets[index(second)].clone().filter(|bucket| bucket.second == second))
-            .collect();
-        drop(buckets);
-        // From the present backwards, what is not known is what it was just after.
-        let (mut holders, mut waiters) = counts(totals);
-        let known = window.iter().flatten().next().map(|oldest| (oldest.holders, oldest.waiters));
-        if window.iter().flatten().next().is_none() {
-            return (first..=last).map(|second| Bucket::new(second, holders, waiters)).collect();
-        }
-        (holders, waiters) = known.expect("there is one");
-        (first..=last)
-            .zip(&mut window)
-            .map(|(second, bucket)| {
-                let bucket = bucket.take().unwrap_or_else(|| Bucket::new(second, holders, waiters));
-                (holders, waiters) = (bucket.holders, bucket.waiters);
-                bucket
-            })
-            .collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Bucket>>> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+        let seconds = last.saturating_sub(BUCKETS as u64 - 1)..=last;
+        let known = |second| self.buckets[index(second)].as_ref().filter(|bucket| bucket.second == second);
+        // Before the first thing that is known to have happened, things were as they were right after it.
+        let first_known = seconds.clone().find_map(known);
+        let (mut holders, mut waiters) = first_known.map_or(counts(totals), |first| (first.holders, first.waiters));
+        let buckets = seconds.map(|second| {
+            let bucket = known(second).cloned().unwrap_or_else(|| Bucket::new(second, holders, waiters));
+            (holders, waiters) = (bucket.holders, bucket.waiters);
+            bucket
+        });
+        Window(buckets.collect())
     }
 }
+
+/// Consecutive seconds.
+#[derive(Debug)]
+pub(crate) struct Window(Vec<Bucket>);
 
 fn index(second: u64) -> usize {
     usize::try_from(second % BUCKETS as u64).expect("it is small")
@@ -165,7 +149,7 @@ fn counts(totals: &Totals) -> (u32, u32) {
 }
 
 pub(super) fn answer(observer: &Observer, now: Wall, totals: &Totals) -> Vec<u8> {
-    let window = observer.series.window(now, totals);
+    let Window(window) = observer.events.window(now, totals);
     let mut object = Object::new();
     object.integer("step_s", STEP_S).integer("from_unix", window.first().map_or(0, |bucket| bucket.second));
     let mut column = |name: &str, value: fn(&Bucket) -> Option<u64>, write: fn(&mut Vec<u8>, u64)| {
@@ -234,10 +218,10 @@ mod tests {
 
     #[test]
     fn seconds_are_counted_apart_and_carry_on() {
-        let series = Series::new();
+        let mut series = Series::new();
         series.push(&[at(1_000, granted(0)), at(1_000, What::Queued)], &totals(1, 1));
         series.push(&[at(1_003, granted(8_000_000))], &totals(2, 0));
-        let window = series.window(Wall(1_005 * S_US), &totals(2, 0));
+        let Window(window) = series.window(Wall(1_005 * S_US), &totals(2, 0));
         assert_eq!(window.len(), BUCKETS);
         assert_eq!(window.last().map(|bucket| bucket.second), Some(1_005));
         let recent: Vec<_> = window[BUCKETS - 6..]
@@ -260,12 +244,12 @@ mod tests {
 
     #[test]
     fn what_is_older_than_the_window_makes_room() {
-        let series = Series::new();
+        let mut series = Series::new();
         series.push(&[at(1_000, granted(0))], &totals(1, 0));
         series.push(&[at(1_000 + BUCKETS as u64, granted(0))], &totals(2, 0));
         // The clock was set back: that second has gone.
         series.push(&[at(1_000, granted(0))], &totals(3, 0));
-        let window = series.window(Wall((1_000 + BUCKETS as u64) * S_US), &totals(3, 0));
+        let Window(window) = series.window(Wall((1_000 + BUCKETS as u64) * S_US), &totals(3, 0));
         assert_eq!(window.iter().map(|bucket| bucket.grants).sum::<u32>(), 1);
     }
 
