@@ -17,7 +17,7 @@ use crate::store::error::StoreError;
 pub(super) struct Backfill {
     /// `None` only while being dropped: hanging up is what ends the thread.
     orders: Option<SyncSender<()>>,
-    outcomes: Receiver<rusqlite::Result<bool>>,
+    outcomes: Receiver<rusqlite::Result<u64>>,
     thread: Option<JoinHandle<()>>,
     is_running: bool,
 }
@@ -44,13 +44,13 @@ impl Backfill {
         }
     }
 
-    /// `Some` once after each order, when it is done.
-    pub(super) fn poll(&mut self) -> Option<rusqlite::Result<()>> {
+    /// `Some` once after each order, when it is done, with how many frames could not be copied.
+    pub(super) fn poll(&mut self) -> Option<rusqlite::Result<u64>> {
         if !self.is_running {
             return None;
         }
         let outcome = match self.outcomes.try_recv() {
-            Ok(outcome) => outcome.map(|_| ()),
+            Ok(outcome) => outcome,
             Err(TryRecvError::Empty) => return None,
             Err(TryRecvError::Disconnected) => Err(gone()),
         };
@@ -59,12 +59,12 @@ impl Backfill {
     }
 
     /// Waits for an order to be done, if there is one.
-    pub(super) fn wait(&mut self) -> rusqlite::Result<()> {
+    pub(super) fn wait(&mut self) -> rusqlite::Result<u64> {
         if !self.is_running {
-            return Ok(());
+            return Ok(0);
         }
         self.is_running = false;
-        self.outcomes.recv().unwrap_or_else(|_| Err(gone())).map(|_| ())
+        self.outcomes.recv().unwrap_or_else(|_| Err(gone()))
     }
 }
 
@@ -78,15 +78,15 @@ impl Drop for Backfill {
     }
 }
 
-/// Copies as much as possible without blocking a writer. True when nothing is left, so that the next commit starts
-/// the log over.
-pub(super) fn copy(connection: &Connection) -> rusqlite::Result<bool> {
+/// Copies as much as possible without blocking a writer. Gives how many frames are left, which a reader still needs; when
+/// there are none the next commit starts the log over.
+pub(super) fn copy(connection: &Connection) -> rusqlite::Result<u64> {
     match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE) {
-        Ok((frames, copied)) => Ok(frames == copied),
+        Ok((frames, copied)) => Ok(u64::from(frames.abs_diff(copied))),
         Err(error) => match error.sqlite_error_code() {
             // Somebody else is copying, or the database cannot grow any more. The log keeps what is in it, and a disk
             // that is really full is for the next append to find out.
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(false),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(u64::MAX),
             _ => Err(error),
         },
     }

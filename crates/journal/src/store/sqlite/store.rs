@@ -194,8 +194,8 @@ impl SqliteStore {
     /// Keeps the write-ahead log short.
     fn tend_wal(&mut self) -> Result<(), StoreError> {
         if let Some(outcome) = self.backfill.poll() {
-            self.or_poison("copying the write-ahead log", outcome)?;
-            return self.start_log_over();
+            let left_frames = self.or_poison("copying the write-ahead log", outcome)?;
+            return self.start_log_over(left_frames);
         }
         if self.log.frames.load(Ordering::Relaxed) >= self.backfill_at_frames {
             self.backfill.order();
@@ -204,9 +204,13 @@ impl SqliteStore {
     }
 
     /// The thread has copied most of the log: copies the rest, so that the next commit starts it over.
-    fn start_log_over(&mut self) -> Result<(), StoreError> {
-        let copied = backfill::copy(&self.connection);
-        let is_done = self.or_poison("copying the write-ahead log", copied)?;
+    fn start_log_over(&mut self, left_frames: u64) -> Result<(), StoreError> {
+        // Much is left where a reader was in the way. Should it have gone this very moment, everybody would wait here for what
+        // the thread can copy next time.
+        let is_done = left_frames <= self.upkeep.wal_soft_frames && {
+            let copied = backfill::copy(&self.connection);
+            self.or_poison("copying the write-ahead log", copied)? == 0
+        };
         // When a reader is in the way the log has to grow on; the next try comes after as much again.
         let left = if is_done { 0 } else { self.log.frames.load(Ordering::Relaxed) };
         self.log.frames.store(left, Ordering::Relaxed);
@@ -276,8 +280,8 @@ impl Store for SqliteStore {
         if self.log.frames.load(Ordering::Relaxed) >= self.upkeep.wal_hard_frames.max(self.backfill_at_frames) {
             self.backfill.order();
             let outcome = self.backfill.wait();
-            self.or_poison("copying the write-ahead log", outcome)?;
-            self.start_log_over()?;
+            let left_frames = self.or_poison("copying the write-ahead log", outcome)?;
+            self.start_log_over(left_frames)?;
         }
         let params = (batch.last.0, batch.record.as_slice(), batch.epoch.0, batch.first.0 - 1);
         if self.execute("appending a batch", APPEND, params)? == 0 {

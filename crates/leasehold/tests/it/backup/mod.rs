@@ -1,14 +1,17 @@
-//! Check, backup and restore with the real binary: what they find, that serving goes on, that nothing acknowledged is missing
-//! and no token is given out twice, and what they refuse.
+//! Check, backup and restore with the real binary: what they find, that nothing acknowledged is missing and no token is given
+//! out twice, and what they refuse. That serving goes on meanwhile is shown in `pause`, what a restore leaves that is cut off
+//! in `cut_off`.
+
+#[cfg(target_os = "linux")]
+mod cut_off;
+mod pause;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Client, Launch, Server, leasehold, machine_to_itself, output_of, random_uuid, report};
+use crate::support::{Client, Launch, Server, leasehold, output_of, random_uuid};
 
 /// Exit code, standard output, standard error.
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
@@ -118,60 +121,6 @@ fn a_restore_brings_the_backups_leases_back_and_no_token_twice() {
     assert_eq!(kept.count(), 2, "what was replaced is kept");
     let found = check(data);
     assert_eq!((&found["held"]["pool"], &found["last_token"]), (&6.into(), &borrower.last_token.into()), "{found}");
-}
-
-#[test]
-fn serving_goes_on_while_a_backup_is_made_and_it_has_all_that_was_acknowledged() {
-    let _machine = machine_to_itself();
-    let scratch = tempfile::tempdir().unwrap();
-    let (data, target) = (scratch.path().join("data"), scratch.path().join("backups"));
-    std::fs::create_dir(&target).unwrap();
-    let server = Launch::on(&data).start();
-    let is_over = AtomicBool::new(false);
-    let (longest, calls, before) = std::thread::scope(|scope| {
-        let load = scope.spawn(|| {
-            let mut borrower = Borrower::new(&server);
-            let (mut longest, mut calls) = (Duration::ZERO, 0_u32);
-            while !is_over.load(Ordering::Relaxed) {
-                let asked_at = Instant::now();
-                let claim = "{\"resource\":\"gpu\",\"timeout\":60,\"metadata\":{\"why\":\"load\"}}";
-                borrower.client.call("POST", "/v1/claims/", claim).unwrap();
-                longest = longest.max(asked_at.elapsed());
-                calls += 1;
-            }
-            (longest, calls)
-        });
-        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let mut borrower = Borrower::new(&server);
-            for _ in 0..300 {
-                borrower.borrow();
-            }
-            for _ in 0..3 {
-                let args = ["backup", "--force", "--data", utf8(&data), "--to", utf8(&target)];
-                done(&args);
-                check(utf8(&data));
-            }
-            borrower.leases.len()
-        }));
-        is_over.store(true, Ordering::Relaxed);
-        let (longest, calls) = load.join().unwrap();
-        (longest, calls, checked.unwrap())
-    });
-    let copies: Vec<_> = std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(!copies.is_empty());
-    for copy in &copies {
-        assert!(copy.extension().is_some_and(|extension| extension == "db"), "something was left behind: {copies:?}");
-        let found = check(utf8(copy));
-        assert_eq!(found["held"]["pool"], before, "{found}");
-        assert_eq!(
-            std::os::unix::fs::MetadataExt::mode(&copy.metadata().unwrap()) & 0o777,
-            0o600,
-            "for its owner alone"
-        );
-    }
-    // What a pause means depends on what else the machine does; that nobody waits for a backup as such shows all the same.
-    assert!(longest < Duration::from_secs(2), "somebody waited {longest:?}");
-    report(format_args!("backup: {calls} calls meanwhile, the longest took {} ms", longest.as_millis()));
 }
 
 #[test]
