@@ -24,6 +24,7 @@ fn the_stories_go_as_they_are_told() {
     let stories = stories();
     assert!(stories.len() >= STORIES_MIN, "only {} stories are left", stories.len());
     let is_rewriting = std::env::var("GOLDEN").is_ok_and(|mode| mode == "rewrite");
+    println!("golden: {} stories", stories.len());
     let mut differing = Vec::new();
     for path in stories {
         let told = fs::read_to_string(&path).expect("a story is readable");

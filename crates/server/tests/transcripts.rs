@@ -97,7 +97,6 @@ fn every_number_is_used_once_and_every_promise_is_stated() {
     let mut titles: BTreeMap<String, String> = BTreeMap::new();
     for (file, letter) in FILES {
         let (_, transcripts) = read(file);
-        println!("{file}: {} transcripts", transcripts.len());
         for Transcript { number, title, .. } in transcripts {
             assert!(number.starts_with(letter), "{number} is in {file}.txt, where numbers begin with {letter}");
             assert!(title.ends_with('.'), "{number} has no promise: {title:?}");
@@ -105,7 +104,7 @@ fn every_number_is_used_once_and_every_promise_is_stated() {
             assert_eq!(earlier, None, "{number} is used again for {title:?}");
         }
     }
-    println!("{} transcripts in all", titles.len());
+    println!("transcripts: {} in {} files", titles.len(), FILES.len());
     assert!(titles.len() >= TRANSCRIPTS_MIN, "only {} transcripts are left", titles.len());
 }
 

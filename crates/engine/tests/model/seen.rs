@@ -228,6 +228,9 @@ impl Seen {
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let met = WANTED.iter().filter(|name| self.of(name) > 0).count();
+        let (cases, steps) = (self.of("cases"), self.of("steps"));
+        writeln!(f, "model: {cases} cases, {steps} steps, {met} of {} rare events met", WANTED.len())?;
         self.counts.iter().try_for_each(|(name, count)| writeln!(f, "{count:>12}  {name}"))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-/// `R` by `C` counters. Each is shown from its first use on, so that combinations that never happen stay out of the
-/// exposition.
+/// `R` by `C` counters. Each is shown from its first look on, so that combinations that never happen stay out of the
+/// exposition. A family of which none was looked at is not shown at all, its name and type included.
 #[derive(Debug)]
 pub(super) struct Grid<L, const R: usize, const C: usize> {
     family: Family<L, Counter>,

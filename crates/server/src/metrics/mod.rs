@@ -183,7 +183,7 @@ impl Default for Metrics {
             waits: per_kind(r, "waits", "Claims that had to stand in a queue", None, Counter::default),
             renewals: per_kind(r, "renewals", "Leases renewed", None, Counter::default),
             expiries: per_kind(r, "expiries", "Leases that ran out", None, Counter::default),
-            endings: Grid::new(endings),
+            endings: endings_grid(endings),
             wait: per_kind(r, "wait", "From asking to being granted", Some(Unit::Seconds), wait_histogram),
             hold: per_kind(
                 r,
@@ -231,6 +231,21 @@ impl Default for Metrics {
             registry,
         }
     }
+}
+
+/// The usual ones are shown from the start: growth from nothing is not seen, and a family without any would not be there at all.
+fn endings_grid(family: Family<EndingLabels, Counted>) -> Grid<EndingLabels, 3, { ENDINGS.len() }> {
+    let grid = Grid::new(family);
+    for kind in Kind::ALL {
+        for how in [Ending::Released, Ending::Expired] {
+            grid.at(kind as usize, ending(how), || ending_labels(kind, how));
+        }
+    }
+    grid
+}
+
+fn ending_labels(kind: Kind, how: Ending) -> EndingLabels {
+    EndingLabels { kind: kind.as_str(), how: ENDINGS[ending(how)] }
 }
 
 fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
@@ -329,9 +344,7 @@ impl Metrics {
                 if let Some(held_us) = held_us {
                     self.hold.of(kind).observe(*held_us);
                 }
-                let column = ending(*how);
-                let labels = || EndingLabels { kind: kind.as_str(), how: ENDINGS[column] };
-                self.endings.at(kind as usize, column, labels).inc();
+                self.endings.at(kind as usize, ending(*how), || ending_labels(kind, *how)).inc();
             }
             What::Configured { .. } | What::Unconfigured | What::GraceOver => {}
         }

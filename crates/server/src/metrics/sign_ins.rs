@@ -2,6 +2,7 @@
 
 use leasehold_auth::{Action, Source};
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
@@ -19,6 +20,9 @@ struct ActionLabels {
 }
 
 const OUTCOMES: [&str; 3] = ["accepted", "refused", "unavailable"];
+const ACCEPTED: usize = 0;
+const REFUSED: usize = 1;
+const UNAVAILABLE: usize = 2;
 
 /// Sources, and one row more for requests that name none.
 const SOURCES: usize = Source::ALL.len() + 1;
@@ -35,27 +39,39 @@ impl SignIns {
         registry.register("sign_ins", "Requests by how their caller signed on, and how that went", requests.clone());
         let denials = Family::default();
         registry.register("denials", "Requests denied, by the action that was missing", denials.clone());
-        SignIns { requests: Grid::new(requests), denials: Grid::new(denials) }
+        let shown = SignIns { requests: Grid::new(requests), denials: Grid::new(denials) };
+        // From the start: whoever watches for refusals would not see them grow from nothing.
+        for source in Source::ALL.into_iter().map(Some).chain([None]) {
+            shown.counter(source, REFUSED);
+        }
+        for action in Action::ALL {
+            shown.denial(action);
+        }
+        shown
     }
 
     pub(crate) fn accepted(&self, source: Option<Source>) {
-        self.count(source, 0);
+        self.counter(source, ACCEPTED).inc();
     }
 
     pub(crate) fn refused(&self, source: Option<Source>, is_unavailable: bool) {
-        self.count(source, if is_unavailable { 2 } else { 1 });
+        self.counter(source, if is_unavailable { UNAVAILABLE } else { REFUSED }).inc();
     }
 
     pub(crate) fn denied(&self, action: Action) {
-        let column = Action::ALL.iter().position(|known| *known == action).expect("all are listed");
-        self.denials.at(0, column, || ActionLabels { action: action.as_str() }).inc();
+        self.denial(action).inc();
     }
 
-    fn count(&self, source: Option<Source>, outcome: usize) {
+    fn denial(&self, action: Action) -> &Counter {
+        let column = Action::ALL.iter().position(|known| *known == action).expect("all are listed");
+        self.denials.at(0, column, || ActionLabels { action: action.as_str() })
+    }
+
+    fn counter(&self, source: Option<Source>, outcome: usize) -> &Counter {
         let row = source.map_or(SOURCES - 1, |source| {
             Source::ALL.iter().position(|known| *known == source).expect("all are listed")
         });
         let labels = || SignInLabels { source: source.map_or("none", Source::as_str), outcome: OUTCOMES[outcome] };
-        self.requests.at(row, outcome, labels).inc();
+        self.requests.at(row, outcome, labels)
     }
 }
