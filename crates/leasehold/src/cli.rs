@@ -208,6 +208,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_waiters: Option<String>,
 
+    /// Threads that serve callers. One makes the most of a processor, more use more of them
+    /// [default: half as many as there are processors, all of them with --memory]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<String>,
+
     /// Most events kept in memory for readers that come back, and for timelines [default: 100000]
     #[arg(long, value_name = "N")]
     pub(crate) events_kept: Option<String>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use leasehold_engine::Limits;
 use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
-use leasehold_server::{App, Clock, Driver, Face, Observer, http};
+use leasehold_server::{App, Clock, Driver, Face, Lead, Observer, http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -84,33 +84,43 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
     keep_pages_small();
     let http = &mut config.settings.http;
     http.connections_max = files::make_room(http.connections_max);
+    let threads = threads(&config);
+    if threads == 1 {
+        let lead = Lead::new().context("no runtime")?;
+        return lead.run(serve_until_told(config, args.clone(), Some(Arc::clone(&lead))));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers())
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("no runtime")?;
-    let outcome = runtime.block_on(serve_until_told(config, args));
+    let outcome = runtime.block_on(serve_until_told(config, args.clone(), None));
     // A thread that waits for a store that hangs cannot be waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
 
-/// At least two, also on one core: when one waits long for the disk another attends to callers.
-fn workers() -> usize {
-    std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2))
+/// Threads that take tasks from each other do less each. They pay where there is work for all of them, and with a disk to
+/// wait for that takes more than two processors, one of which belongs to callers and the kernel. Without one it does not.
+fn threads(config: &Config) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    config.threads.unwrap_or_else(|| match config.store {
+        Store::Directory(_) => (processors() / 2).max(1),
+        Store::Memory => processors().max(2),
+    })
 }
 
-async fn serve_until_told(config: Config, args: &ServeArgs) -> anyhow::Result<()> {
+/// With a lead, on its runtime, else on one of several threads.
+async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead>>) -> anyhow::Result<()> {
     // Before the socket, so that a signal that comes early is not lost.
     let told = told_to_stop().context("signals cannot be waited for")?;
     let guard = sign_on::start(config.sign_on.clone())?;
-    let reloads =
-        sign_on::reload_when_told(args.clone(), Arc::clone(&guard)).context("signals cannot be waited for")?;
+    let reloads = sign_on::reload_when_told(args, Arc::clone(&guard)).context("signals cannot be waited for")?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
     let (listener, addr) = listen_on(&config.listen)?;
     let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
     let observer = Arc::new(Observer::new(config.settings.events_kept));
-    let driver = start(&config, Arc::clone(&observer))?;
+    let driver = start(&config, Arc::clone(&observer), lead)?;
     let has_sign_on = config.sign_on.is_some();
     if let Some((_, addr)) = &operators {
         tracing::info!("metrics, events, dashboard and admin actions are served on http://{addr} alone");
@@ -175,7 +185,7 @@ fn listen_on(address: &Address) -> anyhow::Result<(TcpListener, SocketAddr)> {
 }
 
 /// Reads the journal and goes on where it ends.
-fn start(config: &Config, observer: Arc<Observer>) -> anyhow::Result<Driver> {
+fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> anyhow::Result<Driver> {
     let settings = &config.settings;
     let limits = Limits {
         grace_us: settings.grace_us,
@@ -206,7 +216,11 @@ fn start(config: &Config, observer: Arc<Observer>) -> anyhow::Result<Driver> {
         callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
         store_timeout_us: settings.store_timeout_us,
     };
-    Ok(Driver::start(recovery, limits, observer, Clock::system()))
+    let clock = Clock::system();
+    Ok(match lead {
+        Some(lead) => Driver::start_led(recovery, limits, observer, clock, lead),
+        None => Driver::start(recovery, limits, observer, clock),
+    })
 }
 
 /// One line that says where it listens and where its data is.

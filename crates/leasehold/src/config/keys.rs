@@ -43,7 +43,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 20] = [
+pub(crate) static KEYS: [Key; 21] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
     key("data", "./leasehold-data", Rule::Path),
@@ -58,6 +58,7 @@ pub(crate) static KEYS: [Key; 20] = [
     key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
     key("max_connections", "16384", Rule::Integer(1..=1_000_000)),
     key("max_waiters", "100000", Rule::Integer(0..=10_000_000)),
+    Key { name: "threads", rule: Rule::Integer(1..=1_024), default: None },
     key("events_kept", "100000", Rule::Integer(1_000..=10_000_000)),
     Key { name: "public_url", rule: Rule::Url, default: None },
     key("log_format", "human", Rule::LogFormat),

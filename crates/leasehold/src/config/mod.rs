@@ -60,6 +60,8 @@ pub(crate) struct Config {
     /// Where whoever watches and runs the service is served, if not there too.
     pub(crate) admin_listen: Option<Address>,
     pub(crate) store: Store,
+    /// Threads that serve callers, if not as many as suit the machine.
+    pub(crate) threads: Option<usize>,
     pub(crate) settings: Settings,
     pub(crate) log_format: LogFormat,
     pub(crate) log_filter: String,
@@ -160,6 +162,7 @@ impl Chosen {
             listen: self.required("listen", keys::read_address)?,
             admin_listen: self.optional("admin_listen", keys::read_address)?,
             store: self.store()?,
+            threads: self.optional_integer("threads")?.map(|threads| usize::try_from(threads).expect("its range fits")),
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,
             log_filter: self.required("log_level", keys::read_log_filter)?,
@@ -213,7 +216,11 @@ impl Chosen {
     }
 
     fn integer(&self, name: &str) -> Result<u64, ConfigError> {
+        Ok(self.optional_integer(name)?.expect("only asked for keys that have a default"))
+    }
+
+    fn optional_integer(&self, name: &str) -> Result<Option<u64>, ConfigError> {
         let Rule::Integer(range) = &self.entry(name).0.rule else { panic!("{name} is no integer") };
-        self.required(name, |text| keys::read_integer(text, range))
+        self.optional(name, |text| keys::read_integer(text, range))
     }
 }

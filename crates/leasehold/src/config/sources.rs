@@ -71,6 +71,7 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
         "store_timeout" => text(&args.store_timeout),
         "max_connections" => text(&args.max_connections),
         "max_waiters" => text(&args.max_waiters),
+        "threads" => text(&args.threads),
         "events_kept" => text(&args.events_kept),
         "public_url" => text(&args.public_url),
         "log_format" => text(&args.log_format),

@@ -66,6 +66,7 @@ fn every_key_can_be_set_in_every_way() {
         ("store_timeout", "2s", r#""2s""#),
         ("max_connections", "50", "50"),
         ("max_waiters", "7", "7"),
+        ("threads", "3", "3"),
         ("events_kept", "1000", "1000"),
         ("public_url", "https://locks.example.org/", r#""https://locks.example.org/""#),
         ("log_format", "json", r#""json""#),

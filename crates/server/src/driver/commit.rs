@@ -4,6 +4,9 @@
 //! Before an append it lets everybody else on its thread have a turn, and again as long as more callers join: those that
 //! were answered together ask again together, so a busy service writes once for many. When one caller is alone there is nobody
 //! to wait for.
+//!
+//! What waits is async and what blocks is not, so that it can be a task among others (`run`) or the thread that drives the
+//! runtime and leaves it to block (`lead`).
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use std::time::Duration;
 use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
 
 use super::checkpoint::Checkpointing;
+use super::lead::Lead;
 use super::pulse::LOOK_EVERY_US;
 use super::{Committing, Shared};
 use crate::sync::{Instant, timeout, yield_now};
@@ -29,6 +33,8 @@ pub(super) struct Committer {
     shared: Arc<Shared>,
     store: Box<dyn Store>,
     checkpointing: Checkpointing,
+    /// A checkpoint that is to begin after the append under way.
+    starting: Option<CheckpointStart>,
     /// The store has housekeeping to do.
     has_upkeep: bool,
     /// Callers answered by the last append.
@@ -39,13 +45,16 @@ pub(super) struct Committer {
 
 /// What the committer found to do.
 enum Work {
-    Append {
-        batch: Batch,
-        checkpoint: Option<CheckpointStart>,
-    },
+    Append(Batch),
     /// Nobody waits: time for what is under way in the background.
     Upkeep,
     Done,
+}
+
+/// A batch that is durable, and how long that took.
+struct Appended {
+    batch: Batch,
+    took: Duration,
 }
 
 impl Committer {
@@ -55,6 +64,7 @@ impl Committer {
             shared,
             store,
             checkpointing,
+            starting: None,
             // An earlier process may have left a past that was replaced but not deleted.
             has_upkeep: true,
             answered: 0,
@@ -63,34 +73,55 @@ impl Committer {
         }
     }
 
+    /// As a task: what blocks does so on the thread that runs it.
     pub(super) async fn run(mut self) -> Result<(), StoreError> {
         let _fuse = Fuse;
         self.look_at_room();
         loop {
-            self.wait().await;
-            self.gather().await;
-            match self.next_work() {
-                Work::Append { batch, checkpoint } => {
-                    self.append(&batch)?;
-                    self.checkpointing.appended(&batch, self.store.as_ref());
-                    if let Some(start) = checkpoint {
-                        self.checkpointing.begin(start, self.store.as_mut())?;
-                    }
+            match self.next_work().await {
+                Work::Append(batch) => {
+                    let appended = self.append(batch)?;
+                    self.tell(appended).await;
                 }
                 Work::Upkeep => {}
                 Work::Done => return Ok(()),
             }
-            self.checkpointing.step(&self.shared, self.store.as_mut())?;
-            self.has_upkeep = self.store.maintain()?;
-            if self.room_seen_at.elapsed() >= ROOM_EVERY {
-                self.look_at_room();
-            }
+            self.keep_up()?;
         }
+    }
+
+    /// As the thread that drives the runtime: what blocks does so outside of it, where another can take over.
+    pub(super) fn lead(mut self, lead: &Lead) -> Result<(), StoreError> {
+        let _fuse = Fuse;
+        self.look_at_room();
+        loop {
+            match lead.inside(self.next_work()) {
+                Work::Append(batch) => {
+                    let appended = self.append(batch)?;
+                    lead.inside(self.tell(appended));
+                }
+                Work::Upkeep => {}
+                Work::Done => return Ok(()),
+            }
+            self.keep_up()?;
+        }
+    }
+
+    async fn next_work(&mut self) -> Work {
+        self.wait().await;
+        self.gather().await;
+        self.take_work()
+    }
+
+    fn has_background(&self) -> bool {
+        self.checkpointing.is_under_way() || self.has_upkeep
     }
 
     /// Until there is something to do.
     async fn wait(&mut self) {
-        if self.checkpointing.is_under_way() || self.has_upkeep {
+        if self.has_background() {
+            // It is done in slices for the sake of callers, so they have their turn.
+            yield_now().await;
             return;
         }
         let wanted = poll_fn(|cx| {
@@ -131,33 +162,40 @@ impl Committer {
         self.shared.lock().partition.callers().held
     }
 
-    fn next_work(&mut self) -> Work {
+    fn take_work(&mut self) -> Work {
         let mut inner = self.shared.lock();
         inner.committer = Committing::Busy;
         let now = self.shared.clock.read();
-        let Some(batch) = inner.partition.take_batch(now) else {
-            return if inner.is_closing { Work::Done } else { Work::Upkeep };
-        };
-        // Only here is the batch empty, so that the checkpoint ends where this batch does.
-        let checkpoint = self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(now));
-        inner.appends += 1;
-        inner.is_appending = true;
+        let batch = inner.partition.take_batch(now);
+        if batch.is_none() && inner.is_closing {
+            return Work::Done;
+        }
+        inner.turns += 1;
+        inner.is_blocking = true;
         if inner.pulse_at_us > now.mono_us + LOOK_EVERY_US {
             // Else it would find out too late if this took long.
             inner.pulse_at_us = 0;
             self.shared.pulse.notify_one();
         }
-        Work::Append { batch, checkpoint }
+        let Some(batch) = batch else { return Work::Upkeep };
+        // Only here is the batch empty, so that the checkpoint ends where this batch does.
+        self.starting = self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(now));
+        Work::Append(batch)
     }
 
-    fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn append(&mut self, batch: Batch) -> Result<Appended, StoreError> {
         let started = Instant::now();
-        trace::commit(batch.last.0 - batch.first.0 + 1, batch.record.len(), || self.store.append(batch))?;
+        trace::commit(batch.last.0 - batch.first.0 + 1, batch.record.len(), || self.store.append(&batch))?;
         let took = started.elapsed();
         self.shared.durable.store(batch.last.0, Ordering::Relaxed);
+        self.checkpointing.appended(&batch, self.store.as_ref());
+        Ok(Appended { batch, took })
+    }
+
+    /// Lets go of what waited for an append.
+    async fn tell(&mut self, Appended { batch, took }: Appended) {
         let (mut leaving, totals) = {
             let mut inner = self.shared.lock();
-            inner.is_appending = false;
             inner.partition.append_done(self.shared.clock.read());
             (inner.leaving(), inner.partition.totals())
         };
@@ -167,7 +205,24 @@ impl Committer {
         self.shared.deliver(leaving);
         self.shared.observer.happened(&happened);
         self.shared.observer.record(&happened, &totals);
-        self.shared.observer.appended(batch, took);
+        self.shared.observer.appended(&batch, took);
+        if self.has_background() || self.starting.is_some() {
+            // Their answers leave before that goes on.
+            yield_now().await;
+        }
+    }
+
+    /// A slice of what goes on in the background.
+    fn keep_up(&mut self) -> Result<(), StoreError> {
+        if let Some(start) = self.starting.take() {
+            self.checkpointing.begin(start, self.store.as_mut())?;
+        }
+        self.checkpointing.step(&self.shared, self.store.as_mut())?;
+        self.has_upkeep = self.store.maintain()?;
+        if self.room_seen_at.elapsed() >= ROOM_EVERY {
+            self.look_at_room();
+        }
+        self.shared.lock().is_blocking = false;
         Ok(())
     }
 

@@ -13,15 +13,17 @@
 //! Requests run the engine on the thread they arrive on, under one short lock, so the next batch fills while the last
 //! is being written. No lock is held across IO or while answers are sent. The driver is the only reader of clocks (`clock`).
 //!
-//! The committer is a task and not a thread, so that a lone caller is answered by the thread that took its request, and
-//! many callers without waking anybody else. Its append blocks a thread of the runtime. That is well while it takes a
-//! fraction of a millisecond, as everybody who matters waits for it anyway. When it takes longer the pulse wakes another
-//! thread, so that callers are still heard and told that the store is late. So there must be two of them.
+//! The committer runs among the tasks of callers and not on a thread of its own, so that a lone caller is answered by the
+//! thread that took its request, and many callers without waking anybody else. Its append blocks that thread. That is well
+//! while it takes a fraction of a millisecond, as everybody who matters waits for it anyway. When it takes longer the pulse
+//! calls another thread, so that callers are still heard and told that the store is late. That is another thread of the
+//! runtime where it has several; where it has one, see `lead`.
 
 mod checkpoint;
 mod clock;
 mod commit;
 mod handle;
+mod lead;
 mod pulse;
 #[cfg(test)]
 mod seams;
@@ -37,6 +39,7 @@ use tokio::sync::watch;
 
 pub use clock::Clock;
 pub use handle::{Answered, Handle};
+pub use lead::Lead;
 
 use crate::observe::{Beginning, Observer};
 use crate::sync::thread::{self, JoinHandle};
@@ -60,7 +63,7 @@ struct Shared {
     pulse: Condvar,
     clock: Clock,
     observer: Arc<Observer>,
-    runtime: Runtime,
+    relief: Relief,
     epoch: Epoch,
     /// The last durable position, for whoever does not need the lock to know.
     durable: AtomicU64,
@@ -75,9 +78,10 @@ struct Inner {
     committer: Committing,
     /// When the pulse will run by itself, on the monotonic clock.
     pulse_at_us: u64,
-    /// Appends so far, those under way included.
-    appends: u64,
-    is_appending: bool,
+    /// How often the committer took something to do, so far.
+    turns: u64,
+    /// It is at it, and blocks its thread.
+    is_blocking: bool,
     is_closing: bool,
 }
 
@@ -89,9 +93,69 @@ enum Committing {
     Idle(Waker),
 }
 
+/// Who attends to callers while the committer blocks its thread for long.
+#[derive(Debug)]
+enum Relief {
+    /// Another thread of the runtime, which must have two of them.
+    Worker(Runtime),
+    StandIn(Arc<Lead>),
+}
+
+impl Relief {
+    fn call(&self) {
+        match self {
+            Relief::Worker(runtime) => {
+                // Any task will do: its thread looks for more to do afterwards, and goes on to wait for sockets.
+                runtime.spawn(async {});
+            }
+            Relief::StandIn(lead) => lead.call_stand_in(),
+        }
+    }
+}
+
 impl Driver {
-    /// Goes on from what was recovered and starts serving callers on the runtime it is called from.
+    /// Goes on from what was recovered and starts serving callers on the runtime it is called from, which has two
+    /// threads at least.
     pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
+        let runtime = Runtime::current();
+        let relief = Relief::Worker(runtime.clone());
+        let (driver, committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
+        runtime.spawn(async move {
+            if let Err(error) = committer.run().await {
+                fail.send_replace(Some(Arc::new(error)));
+            }
+        });
+        driver
+    }
+
+    /// The same in a service that `Lead::run` runs.
+    pub fn start_led(
+        recovery: Recovery,
+        limits: PartitionLimits,
+        observer: Arc<Observer>,
+        clock: Clock,
+        lead: Arc<Lead>,
+    ) -> Driver {
+        let relief = Relief::StandIn(Arc::clone(&lead));
+        let (driver, committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
+        spawn("leasehold-lead", move || {
+            let outcome = committer.lead(&lead);
+            // What is left to do is to say so, and to end.
+            lead.call_stand_in();
+            if let Err(error) = outcome {
+                fail.send_replace(Some(Arc::new(error)));
+            }
+        });
+        driver
+    }
+
+    fn prepare(
+        recovery: Recovery,
+        limits: PartitionLimits,
+        observer: Arc<Observer>,
+        clock: Clock,
+        relief: Relief,
+    ) -> (Driver, commit::Committer, watch::Sender<Option<Arc<StoreError>>>) {
         let Recovery { engine, store, epoch, head, at, partition: number, history, .. } = recovery;
         let clocks = clock.read();
         observer.begin(Beginning { epoch, head, history, secret: store.secret(), wall: clocks.wall });
@@ -104,29 +168,24 @@ impl Driver {
                 partition,
                 committer: Committing::Busy,
                 pulse_at_us: 0,
-                appends: 0,
-                is_appending: false,
+                turns: 0,
+                is_blocking: false,
                 is_closing: false,
             }),
             pulse: Condvar::new(),
             clock,
             observer,
-            runtime: Runtime::current(),
+            relief,
             epoch,
             durable: AtomicU64::new(head.0),
         });
         let (fail, failed) = watch::channel(None);
         let committer = commit::Committer::new(Arc::clone(&shared), store);
-        shared.runtime.spawn(async move {
-            if let Err(error) = committer.run().await {
-                fail.send_replace(Some(Arc::new(error)));
-            }
-        });
         let pulse = spawn("leasehold-pulse", {
             let shared = Arc::clone(&shared);
             move || pulse::run(&shared)
         });
-        Driver { shared, pulse, failed }
+        (Driver { shared, pulse, failed }, committer, fail)
     }
 
     pub fn handle(&self) -> Handle {

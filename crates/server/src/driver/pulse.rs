@@ -2,19 +2,19 @@
 //! time counts as served.
 //!
 //! While there are appends it also looks every few milliseconds whether one of them takes long. The committer blocks the
-//! thread of the runtime it runs on, and that may be the one that waited for sockets on behalf of all: then nobody does,
-//! until another is woken.
+//! thread it runs on, and that may be the one that waited for sockets on behalf of all: then nobody does, until another
+//! is called.
 
 use std::time::Duration;
 
 use super::Shared;
 use crate::sync::thread;
 
-/// How often to look. An append that is still the same after that is a slow one.
+/// How often to look. A turn of the committer that is still the same after that is a slow one.
 pub(super) const LOOK_EVERY_US: u64 = 10_000;
 
 pub(super) fn run(shared: &Shared) {
-    let mut appends_seen = 0;
+    let mut turns_seen = 0;
     let mut inner = shared.lock();
     while !inner.is_closing {
         inner.partition.tick(shared.clock.read());
@@ -28,13 +28,12 @@ pub(super) fn run(shared: &Shared) {
             continue;
         }
         let now_us = shared.clock.mono_us();
-        let has_appended = inner.appends != appends_seen;
-        if inner.is_appending && !has_appended {
-            // Any task will do: its thread looks for more to do afterwards, and goes on to wait for sockets.
-            shared.runtime.spawn(async {});
+        let is_another = inner.turns != turns_seen;
+        if inner.is_blocking && !is_another {
+            shared.relief.call();
         }
-        appends_seen = inner.appends;
-        let look_us = (has_appended || inner.is_appending).then_some(now_us + LOOK_EVERY_US);
+        turns_seen = inner.turns;
+        let look_us = (is_another || inner.is_blocking).then_some(now_us + LOOK_EVERY_US);
         match earlier(inner.partition.next_wake(), look_us) {
             Some(wake_us) if wake_us <= now_us => {
                 // More is due than one step does. Others get their turn in between.

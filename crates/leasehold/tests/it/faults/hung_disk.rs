@@ -1,5 +1,6 @@
-//! A disk that does not answer any more while the process is told to stop: nobody is told what is not durable, everybody is
-//! told something, and the end comes all the same.
+//! A disk that does not answer: callers are still heard, whoever does not need it is answered, and when it is back all goes
+//! on. When the process is told to stop meanwhile nobody is told what is not durable, everybody is told something, and the
+//! end comes all the same. With one thread that serves and appends, and with several.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::STORE_FAILED;
-use crate::support::{Launch, PATIENCE, gauge, output_of, report, until};
+use crate::support::{Client, Launch, PATIENCE, gauge, output_of, report, until};
 
 /// Answers wait for five seconds, and the store has as long to finish.
 const END_MAX: Duration = Duration::from_secs(20);
@@ -20,18 +21,73 @@ const SHIM: &str = r#"
 #include <unistd.h>
 static void hang(void) {
     const char *path = getenv("HANG_WHILE");
-    while (path && access(path, F_OK) == 0) pause();
+    while (path && access(path, F_OK) == 0) usleep(1000);
 }
 int fsync(int fd) { hang(); return (int) syscall(SYS_fsync, fd); }
 int fdatasync(int fd) { hang(); return (int) syscall(SYS_fdatasync, fd); }
 "#;
 
 #[test]
-fn a_hung_disk_does_not_hold_up_the_end() {
+fn a_hung_disk_does_not_hold_up_the_end_with_one_thread() {
+    ends("1");
+}
+
+#[test]
+fn a_hung_disk_does_not_hold_up_the_end_with_two() {
+    ends("2");
+}
+
+#[test]
+fn a_disk_that_hangs_for_a_while_silences_nobody_with_one_thread() {
+    goes_on("1");
+}
+
+#[test]
+fn a_disk_that_hangs_for_a_while_silences_nobody_with_two() {
+    goes_on("2");
+}
+
+fn goes_on(threads: &str) {
     let directory = tempfile::tempdir().unwrap();
     let (data, hangs) = (directory.path().join("data"), directory.path().join("hangs"));
     let shim = shim(directory.path());
-    let mut server = Launch::on(&data).env("LD_PRELOAD", &shim).env("HANG_WHILE", &hangs).start();
+    let launch = Launch::on(&data).arg("--threads").arg(threads).env("LD_PRELOAD", &shim).env("HANG_WHILE", &hangs);
+    let server = launch.start();
+    let mut known = server.client();
+    known.call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(200);
+    let mut longest = Duration::ZERO;
+    for round in 0..5 {
+        std::fs::write(&hangs, "").unwrap();
+        let mut stuck: Vec<_> = (0..4).map(|_| server.client()).collect();
+        for (number, client) in stuck.iter_mut().enumerate() {
+            client.send("POST", &format!("/lock?job={round}-{number}&client=a&ttl=1h"), &[], b"").unwrap();
+        }
+        let held = |client: &mut Client| gauge(client, "leasehold_held_answers");
+        until("they are stuck", PATIENCE, || (held(&mut known) == 4).then_some(()));
+        // Callers that were connected before, and new ones.
+        for client in [&mut known, &mut server.client()] {
+            let asked_at = Instant::now();
+            client.call("GET", "/healthz", "").unwrap().expect(200);
+            longest = longest.max(asked_at.elapsed());
+        }
+        std::fs::remove_file(&hangs).unwrap();
+        for client in &mut stuck {
+            client.receive().unwrap().expect(200);
+        }
+        known.call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(200);
+    }
+    report(format_args!(
+        "faults: while the disk hung, {threads} serving, callers were answered within {:.1} ms",
+        longest.as_secs_f64() * 1e3
+    ));
+}
+
+fn ends(threads: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, hangs) = (directory.path().join("data"), directory.path().join("hangs"));
+    let shim = shim(directory.path());
+    let launch = Launch::on(&data).arg("--threads").arg(threads).env("LD_PRELOAD", &shim).env("HANG_WHILE", &hangs);
+    let mut server = launch.start();
     server.client().call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(200);
     let mut parked = server.client();
     parked.send("POST", "/lock?job=held&client=b&wait=2m", &[], b"").unwrap();
@@ -57,7 +113,7 @@ fn a_hung_disk_does_not_hold_up_the_end() {
     let server = Launch::on(&data).start();
     assert_eq!(server.client().call("GET", "/lock?job=held", "").unwrap().text("holder"), "a");
     report(format_args!(
-        "faults: told to stop while the disk hung, the parked heard 502 after {:.1} s and the process ended after {:.1} s",
+        "faults: told to stop while the disk hung, {threads} serving, the parked heard 502 after {:.1} s and the process ended after {:.1} s",
         heard_after.as_secs_f64(),
         ended_after.as_secs_f64(),
     ));

@@ -169,7 +169,7 @@ fn a_gathering_committer_answers_everybody() {
             })
             .collect();
         join(threads);
-        BATCHES.fetch_add(world.appends(), Ordering::Relaxed);
+        BATCHES.fetch_add(world.turns(), Ordering::Relaxed);
         world.comes_to_rest(0);
     });
     let schedules = u64::try_from(SCHEDULES * times()).expect("a number of schedules");

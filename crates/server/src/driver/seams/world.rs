@@ -106,9 +106,9 @@ impl World {
         (view.in_use as usize, view.waiting as usize)
     }
 
-    /// Appends so far.
-    pub(super) fn appends(&self) -> u64 {
-        self.driver.shared.lock().appends
+    /// How often the committer did something, so far.
+    pub(super) fn turns(&self) -> u64 {
+        self.driver.shared.lock().turns
     }
 
     pub(super) fn close(&self) {
