@@ -3,17 +3,20 @@
 
 use std::sync::Arc;
 
+use crate::Now;
 use crate::identity::{Principal, Source, check_name};
 
 /// What is known of a verified client certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCert {
-    /// The common name of the subject, where it has one.
+    /// The common name of the subject, where it has exactly one.
     pub common_name: Option<String>,
     /// The subject in full, as `CN=ci,O=Example`.
     pub subject: String,
     /// DNS names, e-mail addresses and URIs among the alternative names, in their order.
     pub sans: Vec<String>,
+    /// Until when it is valid, in seconds since 1970. A connection can last longer than the certificate it began with.
+    pub not_after_s: u64,
 }
 
 /// Which name of a certificate is the principal's.
@@ -37,10 +40,15 @@ pub struct CertificateSettings {
     pub groups: Vec<Arc<str>>,
 }
 
+const NO_COMMON_NAME: &str = "the certificate has no common name, or more than one";
+
 impl CertificateSettings {
-    pub(crate) fn principal(&self, certificate: &ClientCert) -> Result<Principal, &'static str> {
+    pub(crate) fn principal(&self, certificate: &ClientCert, now: Now) -> Result<Principal, &'static str> {
+        if certificate.not_after_s < now.unix_s {
+            return Err("the certificate has expired");
+        }
         let name = match self.name_from {
-            NameFrom::CommonName => certificate.common_name.as_deref().ok_or("the certificate has no common name")?,
+            NameFrom::CommonName => certificate.common_name.as_deref().ok_or(NO_COMMON_NAME)?,
             NameFrom::Subject => &certificate.subject,
             NameFrom::San => certificate.sans.first().ok_or("the certificate has no alternative name")?,
         };
@@ -60,19 +68,24 @@ mod tests {
             common_name: Some("ci".to_owned()),
             subject: "CN=ci,O=Example".to_owned(),
             sans: vec!["ci.example.org".to_owned()],
+            not_after_s: 1_000,
         };
+        let now = Now { unix_s: 1_000, mono_us: 0 };
         for (name_from, expected) in [
             (NameFrom::CommonName, "cert:ci"),
             (NameFrom::Subject, "cert:CN=ci,O=Example"),
             (NameFrom::San, "cert:ci.example.org"),
         ] {
             let settings = CertificateSettings { name_from, name_prefix: "cert:".to_owned(), groups: Vec::new() };
-            assert_eq!(&*settings.principal(&certificate).unwrap().name, expected);
+            assert_eq!(&*settings.principal(&certificate, now).unwrap().name, expected);
         }
-        let bare = ClientCert { common_name: None, subject: String::new(), sans: Vec::new() };
+        let later = Now { unix_s: 1_001, mono_us: 0 };
+        let expired = CertificateSettings::default().principal(&certificate, later);
+        assert_eq!(expired, Err("the certificate has expired"), "on a connection that lasts");
+        let bare = ClientCert { common_name: None, subject: String::new(), sans: Vec::new(), not_after_s: 1_000 };
         for name_from in [NameFrom::CommonName, NameFrom::Subject, NameFrom::San] {
             let settings = CertificateSettings { name_from, ..CertificateSettings::default() };
-            assert!(settings.principal(&bare).is_err());
+            assert!(settings.principal(&bare, now).is_err());
         }
     }
 }

@@ -172,7 +172,7 @@ impl SignOn {
             return Ok(Looked::Known(principal.into()));
         }
         if let (Some(settings), Some(certificate)) = (&self.settings.certificates, evidence.certificate) {
-            return match settings.principal(certificate) {
+            return match settings.principal(certificate, now) {
                 Ok(principal) => Ok(Looked::Known(principal.into())),
                 Err(reason) => Err(self.failed(peer, is_relayed, now, Some(Source::Certificate), reason)),
             };

@@ -100,6 +100,18 @@ pub(crate) struct HealthcheckArgs {
     /// Ask whether changes become durable (/readyz), and not only whether it answers (/healthz)
     #[arg(long)]
     pub(crate) ready: bool,
+
+    /// Speak TLS, also where neither environment nor configuration say that the server does
+    #[arg(long)]
+    pub(crate) tls: bool,
+
+    /// PEM file with a certificate to show to a server that requires one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// PEM file with its private key
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -159,6 +171,23 @@ pub(crate) struct ServeArgs {
     /// Second address, for metrics, events, dashboard and admin actions alone [default: all on one address]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin_listen: Option<String>,
+
+    /// Serve https:// with the certificate (and its chain) in this PEM file; it is read again when it changes
+    /// [default: plain HTTP]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<OsString>,
+
+    /// PEM file with the private key of that certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<OsString>,
+
+    /// Ask clients for a certificate that one in this PEM file vouches for
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_client_ca: Option<OsString>,
+
+    /// required or optional: whether clients without one are turned away [default: required]
+    #[arg(long, value_name = "WHETHER")]
+    pub(crate) tls_client_auth: Option<String>,
 
     /// Directory of the journal, made if there is none [default: ./leasehold-data]
     #[arg(long, value_name = "DIR", conflicts_with = "memory")]

@@ -23,6 +23,7 @@ mod policy;
 mod restore;
 mod serve;
 mod sign_on;
+mod tls;
 mod token;
 
 #[global_allocator]

@@ -13,8 +13,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::cli::ServeArgs;
-use crate::config::{self, Address, Config, Loaded, Store};
+use crate::config::{self, Address, Config, ConfigError, Loaded, Store};
 use crate::exit::Exit;
+use crate::sign_on::InForce;
+use crate::tls::Keeper;
 use crate::{files, logging, notify, sign_on};
 
 /// An embedded service has exactly one partition.
@@ -49,6 +51,9 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
 fn exit_for(error: &anyhow::Error) -> Exit {
     if error.is::<Stopped>() {
         return Exit::StoreFailed;
+    }
+    if error.is::<ConfigError>() {
+        return Exit::Usage;
     }
     error.downcast_ref::<StoreError>().map_or(Exit::Failed, Exit::from)
 }
@@ -115,18 +120,20 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     // Before the socket, so that a signal that comes early is not lost.
     let told = told_to_stop().context("signals cannot be waited for")?;
     let guard = sign_on::start(config.sign_on.clone())?;
-    let reloads = sign_on::reload_when_told(args, Arc::clone(&guard)).context("signals cannot be waited for")?;
+    let observer = Arc::new(Observer::new(config.settings.events_kept));
+    let tls = config.tls.as_ref().map(|files| Keeper::start(files, &observer)).transpose()?.map(Arc::new);
+    let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone() };
+    let reloads = sign_on::reload_when_told(args, in_force).context("signals cannot be waited for")?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
     let (listener, addr) = listen_on(&config.listen)?;
     let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
-    let observer = Arc::new(Observer::new(config.settings.events_kept));
     let driver = start(&config, Arc::clone(&observer), lead)?;
-    let has_sign_on = config.sign_on.is_some();
     if let Some((_, addr)) = &operators {
-        tracing::info!("metrics, events, dashboard and admin actions are served on http://{addr} alone");
-        warn_if_public(*addr, has_sign_on);
+        let scheme = config.scheme();
+        tracing::info!("metrics, events, dashboard and admin actions are served on {scheme}://{addr} alone");
+        warn_if_public(*addr, &config);
     }
-    announce(addr, &config.store, has_sign_on);
+    announce(addr, &config);
     notify::ready();
 
     let http_limits = config.settings.http.clone();
@@ -142,12 +149,19 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     };
     let serving = async {
         match operators {
-            None => http::serve(listener, app(Face::Whole), http_limits, until_stopped()).await,
+            None => serve_on(listener, tls.as_ref(), app(Face::Whole), http_limits, until_stopped()).await,
             Some((operators, _)) => {
-                let callers = http::serve(listener, app(Face::Callers), http_limits.clone(), until_stopped());
-                let operators = http::serve(operators, app(Face::Operators), http_limits, until_stopped());
+                let callers =
+                    serve_on(listener, tls.as_ref(), app(Face::Callers), http_limits.clone(), until_stopped());
+                let operators = serve_on(operators, tls.as_ref(), app(Face::Operators), http_limits, until_stopped());
                 tokio::join!(callers, operators);
             }
+        }
+    };
+    let renewing = async {
+        match tls.clone() {
+            Some(keeper) => keeper.watch().await,
+            None => std::future::pending().await,
         }
     };
     let watching = async {
@@ -172,10 +186,25 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
         error = driver.failure() => return Err(Stopped(error).into()),
         () = reloads => unreachable!("signals do not run out"),
         () = watching => {}
+        () = renewing => {}
     }
     driver.shut_down().await.map_err(Stopped)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Serves plain HTTP, or HTTPS alone.
+async fn serve_on(
+    listener: TcpListener,
+    tls: Option<&Arc<Keeper>>,
+    app: Arc<App>,
+    limits: http::HttpLimits,
+    until_stopped: impl Future<Output = ()>,
+) {
+    match tls {
+        None => http::serve(listener, app, limits, until_stopped).await,
+        Some(keeper) => http::serve_tls(listener, Arc::clone(keeper.tls()), app, limits, until_stopped).await,
+    }
 }
 
 fn listen_on(address: &Address) -> anyhow::Result<(TcpListener, SocketAddr)> {
@@ -224,21 +253,23 @@ fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> a
 }
 
 /// One line that says where it listens and where its data is.
-fn announce(addr: SocketAddr, store: &Store, has_sign_on: bool) {
-    let version = env!("CARGO_PKG_VERSION");
-    match store {
+fn announce(addr: SocketAddr, config: &Config) {
+    let (version, scheme) = (env!("CARGO_PKG_VERSION"), config.scheme());
+    match &config.store {
         Store::Directory(path) => {
-            tracing::info!("leasehold {version} listening on http://{addr}, data in {}", path.display());
+            tracing::info!("leasehold {version} listening on {scheme}://{addr}, data in {}", path.display());
         }
         Store::Memory => {
-            tracing::info!("leasehold {version} listening on http://{addr}, data in memory only, lost when it stops");
+            tracing::info!(
+                "leasehold {version} listening on {scheme}://{addr}, data in memory only, lost when it stops"
+            );
         }
     }
-    warn_if_public(addr, has_sign_on);
+    warn_if_public(addr, config);
 }
 
-fn warn_if_public(addr: SocketAddr, has_sign_on: bool) {
-    if !addr.ip().to_canonical().is_loopback() && !has_sign_on {
+fn warn_if_public(addr: SocketAddr, config: &Config) {
+    if !addr.ip().to_canonical().is_loopback() && config.sign_on.is_none() && !config.requires_certificates() {
         tracing::warn!(
             "anybody who can reach {addr} can use this service: there is no authentication; \
              let callers sign on ([auth] in the configuration), or listen on 127.0.0.1, or restrict who can connect"

@@ -1,5 +1,5 @@
-//! Sign-on while serving: made from the configuration at the start, and again on SIGHUP, without touching a connection. A
-//! configuration that is wrong is told about and the one in force stays.
+//! Sign-on while serving: made from the configuration at the start, and again on SIGHUP, together with the certificate (`tls`),
+//! without touching a connection. A configuration that is wrong is told about and all of the one in force stays.
 
 use std::io;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use leasehold_auth::{Settings, SignOn};
 use leasehold_server::{Guard, reloaded};
 
 use crate::cli::ServeArgs;
+use crate::tls::{self, Keeper};
 use crate::{config, notify};
 
 /// The sign-on a server starts with.
@@ -19,15 +20,22 @@ pub(crate) fn start(settings: Option<Settings>) -> anyhow::Result<Arc<Guard>> {
     Ok(Arc::new(Guard::new(SignOn::new(settings, &fetch, None))))
 }
 
+/// What a reload replaces.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) tls: Option<Arc<Keeper>>,
+}
+
 /// Reads the configuration again at every SIGHUP, for as long as it is polled. The handler is in place when this returns.
 #[cfg(unix)]
-pub(crate) fn reload_when_told(args: ServeArgs, guard: Arc<Guard>) -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn reload_when_told(args: ServeArgs, in_force: InForce) -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut hang_up = signal(SignalKind::hangup())?;
     Ok(async move {
         while hang_up.recv().await.is_some() {
             notify::reloading();
-            match reload(&args, &guard) {
+            match reload(&args, &in_force) {
                 Ok(()) => reloaded("done"),
                 Err(error) => {
                     tracing::error!("the configuration was not reloaded, what was in force stays: {error:#}");
@@ -42,11 +50,11 @@ pub(crate) fn reload_when_told(args: ServeArgs, guard: Arc<Guard>) -> io::Result
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
-pub(crate) fn reload_when_told(_: ServeArgs, _: Arc<Guard>) -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn reload_when_told(_: ServeArgs, _: InForce) -> io::Result<impl Future<Output = ()>> {
     Ok(std::future::pending())
 }
 
-fn reload(args: &ServeArgs, guard: &Guard) -> anyhow::Result<()> {
+fn reload(args: &ServeArgs, InForce { guard, tls }: &InForce) -> anyhow::Result<()> {
     let loaded = config::load(args, std::env::vars_os(), |path| std::fs::read_to_string(path))?;
     for warning in loaded.warnings {
         tracing::warn!("{warning}");
@@ -63,8 +71,20 @@ fn reload(args: &ServeArgs, guard: &Guard) -> anyhow::Result<()> {
         // Taking the door off its hinges is no change to make in passing.
         anyhow::bail!("[auth] is gone from it, and callers cannot be let in without it before a restart");
     }
+    let certificate = match (tls, &loaded.config.tls) {
+        (Some(keeper), Some(files)) => Some((keeper, tls::read(files)?)),
+        (None, None) => None,
+        (Some(_), None) => anyhow::bail!("tls_cert is gone from it, and plain HTTP cannot be served before a restart"),
+        (None, Some(_)) => anyhow::bail!("tls_cert is new in it, and https cannot be served before a restart"),
+    };
+    // Nothing can go wrong from here on.
+    let mut what = "sign-on, policies and limits";
+    if let Some((keeper, fresh)) = certificate {
+        keeper.replace(fresh);
+        what = "sign-on, policies, limits and the certificate";
+    }
     guard.replace(sign_on);
-    tracing::info!("sign-on, policies and limits were reloaded; other settings need a restart");
+    tracing::info!("{what} were reloaded; other settings need a restart");
     Ok(())
 }
 

@@ -164,6 +164,7 @@ impl Handler for App {
             }
             ConnectionNews::Closed => drop(counted.open.dec()),
             ConnectionNews::Refused => drop(counted.refused.inc()),
+            ConnectionNews::NoHandshake => drop(counted.no_handshake.inc()),
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Settings {
     pub retain_max: usize,
     /// What absolute URLs in answers begin with. Without it, the host the caller used.
     pub public_url: Option<String>,
+    /// Whether callers use https:// to reach us, as far as we know.
+    pub speaks_tls: bool,
     /// How long an answer waits for the store before it becomes a 502.
     pub store_timeout_us: u64,
     /// Callers waiting in queues, in all. The next one gets a 503.
@@ -48,6 +50,7 @@ impl Default for Settings {
             retain_finished_us: 24 * H_US,
             retain_max: 100_000,
             public_url: None,
+            speaks_tls: false,
             store_timeout_us: 10 * S_US,
             max_waiters: 100_000,
             access_log: false,

@@ -69,7 +69,7 @@ fn look(
 #[test]
 fn the_first_source_that_has_something_to_say_decides() {
     let (it, bearer) = sign_on();
-    let cert = ClientCert { common_name: Some("host-7".to_owned()), subject: "CN=host-7".to_owned(), sans: Vec::new() };
+    let cert = certificate();
     let (secret, user) = (("x-secret", "s3cret"), ("x-remote-user", "alice"));
     let token = ("authorization", &*bearer);
     for (peer, headers, cert, expected) in [
@@ -89,7 +89,7 @@ fn the_first_source_that_has_something_to_say_decides() {
 #[test]
 fn a_wrong_credential_is_refused_and_not_passed_over() {
     let (it, _) = sign_on();
-    let cert = ClientCert { common_name: Some("host-7".to_owned()), subject: "CN=host-7".to_owned(), sans: Vec::new() };
+    let cert = certificate();
     for (peer, headers) in [
         (ELSEWHERE, [("authorization", "Bearer lh_wrong")]),
         (ELSEWHERE, [("authorization", "Bearer eyJ.eyJ.x")]),
@@ -137,5 +137,14 @@ fn cookies_are_found_among_others() {
     ] {
         let headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(sent))]);
         assert_eq!(cookie(&headers, SESSION_COOKIES), expected, "{sent}");
+    }
+}
+
+fn certificate() -> ClientCert {
+    ClientCert {
+        common_name: Some("host-7".to_owned()),
+        subject: "CN=host-7".to_owned(),
+        sans: Vec::new(),
+        not_after_s: u64::MAX,
     }
 }

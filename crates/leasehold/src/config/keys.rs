@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use leasehold_server::duration::{format_us, parse_setting};
 
@@ -28,6 +29,10 @@ pub(crate) enum Rule {
     /// `host:port`
     Address,
     Path,
+    /// A file, and what has to be in it.
+    File(&'static str),
+    /// Whether clients need a certificate.
+    ClientAuth,
     Bool,
     Duration(RangeInclusive<u64>),
     Integer(RangeInclusive<u64>),
@@ -43,9 +48,21 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 21] = [
+pub(crate) static KEYS: [Key; 25] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
+    Key {
+        name: "tls_cert",
+        rule: Rule::File("a PEM file with the certificate and those that vouch for it"),
+        default: None,
+    },
+    Key { name: "tls_key", rule: Rule::File("a PEM file with the private key of tls_cert"), default: None },
+    Key {
+        name: "tls_client_ca",
+        rule: Rule::File("a PEM file with the certificates that vouch for clients"),
+        default: None,
+    },
+    Key { name: "tls_client_auth", rule: Rule::ClientAuth, default: None },
     key("data", "./leasehold-data", Rule::Path),
     key("memory", "false", Rule::Bool),
     key("grace", "5s", Rule::Duration(0..=D_US)),
@@ -89,6 +106,8 @@ impl fmt::Display for Rule {
         match self {
             Rule::Address => f.write_str("an address such as 127.0.0.1:8080, localhost:8080 or :8080"),
             Rule::Path => f.write_str("a directory"),
+            Rule::File(what) => f.write_str(what),
+            Rule::ClientAuth => f.write_str("required or optional"),
             Rule::Bool => f.write_str("true or false"),
             Rule::Duration(range) => {
                 write!(f, "a duration from {} to {}", format_us(*range.start()), format_us(*range.end()))
@@ -135,6 +154,19 @@ pub(crate) fn read_address(text: &str) -> Result<Address, String> {
         bare => bare,
     };
     Ok(Address { host: host.to_owned(), port })
+}
+
+pub(crate) fn read_file(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("names no file".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+/// Whether nobody comes in without a certificate.
+pub(crate) fn read_client_auth(text: &str) -> Result<bool, String> {
+    match text {
+        "required" => Ok(true),
+        "optional" => Ok(false),
+        _ => Err("is neither".to_owned()),
+    }
 }
 
 pub(crate) fn read_bool(text: &str) -> Result<bool, String> {

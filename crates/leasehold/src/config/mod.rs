@@ -22,10 +22,12 @@ mod sign_on_tests;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub(crate) use keys::Address;
 use keys::{KEYS, Key, Rule};
 use sources::{Given, Layer, Source};
+pub(crate) use tls::{NamedFile, TlsFiles};
 
 /// A mistake in the configuration, in a sentence.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) listen: Address,
     /// Where whoever watches and runs the service is served, if not there too.
     pub(crate) admin_listen: Option<Address>,
+    /// The files of TLS; none: plain HTTP.
+    pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Store,
     /// Threads that serve callers, if not as many as suit the machine.
     pub(crate) threads: Option<usize>,
@@ -110,6 +114,7 @@ pub(crate) fn load(
     }
     let chosen = Chosen::new([file.layer, environment.layer, sources::flags(args)]);
     let config = Config { sign_on: file.sign_on, ..chosen.config()? };
+    warnings.extend(tls::warnings(&config).map(str::to_owned));
     Ok(Loaded { config, warnings, chosen, tables: file.tables })
 }
 
@@ -140,6 +145,7 @@ impl Chosen {
             }
             default_ttl_us = max_ttl_us;
         }
+        let tls = self.tls()?;
         let settings = Settings {
             grace_us: self.duration("grace")?,
             default_ttl_us,
@@ -149,6 +155,7 @@ impl Chosen {
             retain_finished_us: self.duration("retain_finished")?,
             retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
             public_url: self.optional("public_url", keys::read_url)?,
+            speaks_tls: tls.is_some(),
             store_timeout_us: self.duration("store_timeout")?,
             max_waiters: usize::try_from(self.integer("max_waiters")?).expect("its range fits"),
             access_log: self.required("access_log", keys::read_bool)?,
@@ -161,6 +168,7 @@ impl Chosen {
         Ok(Config {
             listen: self.required("listen", keys::read_address)?,
             admin_listen: self.optional("admin_listen", keys::read_address)?,
+            tls,
             store: self.store()?,
             threads: self.optional_integer("threads")?.map(|threads| usize::try_from(threads).expect("its range fits")),
             settings,

@@ -42,7 +42,13 @@ impl Loaded {
                 quoted(&format_us(super::keys::read_duration(given, range).expect("checked before")))
             }
             Rule::Address => quoted(&super::keys::read_address(given).expect("checked before").to_string()),
-            Rule::Path | Rule::Url | Rule::Collector | Rule::LogFormat | Rule::LogFilter => quoted(given),
+            Rule::Path
+            | Rule::File(_)
+            | Rule::ClientAuth
+            | Rule::Url
+            | Rule::Collector
+            | Rule::LogFormat
+            | Rule::LogFilter => quoted(given),
         }
     }
 }

@@ -59,6 +59,10 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
     let value_of = |name: &str| match name {
         "listen" => text(&args.listen),
         "admin_listen" => text(&args.admin_listen),
+        "tls_cert" => args.tls_cert.clone(),
+        "tls_key" => args.tls_key.clone(),
+        "tls_client_ca" => args.tls_client_ca.clone(),
+        "tls_client_auth" => text(&args.tls_client_auth),
         "data" => args.data.clone(),
         "memory" => args.memory.then(|| OsString::from("true")),
         "grace" => text(&args.grace),

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use http::Response;
-use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -21,10 +20,11 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::{Activity, Answering, TrackedBody};
+use super::door::{Door, Opened, Unopened};
 use super::limits::{
     H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
 };
-use super::listen::{Handler, Peer};
+use super::listen::{ConnectionNews, Handler, Peer};
 use super::response::Body;
 
 /// What all connections of one listener share.
@@ -104,18 +104,25 @@ impl Protocols {
 
 /// Serves one connection until it is done, its peer left, a deadline passed, or the drain time after the signal to stop
 /// is over. How it ended is nobody's concern: the peer knows, and there is nothing to repair.
-pub(super) async fn drive<H: Handler>(shared: Arc<Shared<H>>, stream: TcpStream, peer: Peer) {
+pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, stream: TcpStream, addr: SocketAddr) {
     let activity = Activity::new();
-    let opening = timeout(shared.limits.head_timeout, Opening::read(&stream));
-    let opening = tokio::select! {
+    let opening = timeout(shared.limits.head_timeout, door.open(stream, Arc::clone(&activity)));
+    let opened = tokio::select! {
         biased;
-        opening = opening => opening,
+        opened = opening => opened.unwrap_or_else(|_| Err(D::too_slow())),
         () = shared.stopping.wait() => return,
     };
-    // Too late, or gone already.
-    let Ok(Ok(opening)) = opening else { return };
-    let speaks_http2 = opening.is_http2();
-    let io = WatchedIo { opening, io: TokioIo::new(stream), activity: Arc::clone(&activity) };
+    let Opened { stream, speaks_http2, certificate } = match opened {
+        Ok(opened) => opened,
+        Err(Unopened::Gone) => return,
+        Err(Unopened::NoHandshake(reason)) => {
+            tracing::debug!(%addr, %reason, "no TLS handshake");
+            shared.handler.connection(ConnectionNews::NoHandshake);
+            return;
+        }
+    };
+    let peer = Peer { addr, certificate };
+    let io = TokioIo::new(stream);
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let answering = activity.begin_answer(speaks_http2);
         Answer { response: Arc::clone(&shared.handler).handle(request, peer.clone()), answering: Some(answering) }
@@ -216,103 +223,5 @@ impl LazyTimer<'_> {
     fn arm(&mut self, at: Instant) {
         self.armed_at = at;
         self.sleep.as_mut().reset(at.into());
-    }
-}
-
-/// The first bytes of a connection, which tell HTTP/2 from HTTP/1.
-struct Opening {
-    bytes: [u8; 4],
-    filled: usize,
-}
-
-impl Opening {
-    /// How HTTP/2 with prior knowledge begins. `PRI` is reserved for it, no other request starts like this.
-    const HTTP2: [u8; 4] = *b"PRI ";
-
-    /// Reads until it is clear which of the two this is.
-    async fn read(stream: &TcpStream) -> io::Result<Opening> {
-        let mut opening = Opening { bytes: [0; 4], filled: 0 };
-        while opening.filled < opening.bytes.len() && Self::HTTP2.starts_with(opening.unread()) {
-            stream.readable().await?;
-            match stream.try_read(&mut opening.bytes[opening.filled..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => opening.filled += read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(opening)
-    }
-
-    fn is_http2(&self) -> bool {
-        self.bytes == Self::HTTP2
-    }
-
-    fn unread(&self) -> &[u8] {
-        &self.bytes[..self.filled]
-    }
-}
-
-/// The socket, noting in [`Activity`] that bytes came or went.
-///
-/// Bytes of the opening are handed over together with what follows them. On their own they would make hyper read twice,
-/// and grow its buffer to twice the size for as long as the connection lives.
-struct WatchedIo {
-    opening: Opening,
-    io: TokioIo<TcpStream>,
-    activity: Arc<Activity>,
-}
-
-impl Read for WatchedIo {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        if self.opening.filled > 0 {
-            buf.put_slice(self.opening.unread());
-            self.opening.filled = 0;
-            // Whether more is there or not, something was read. An error will be there next time, too.
-            let _ = Pin::new(&mut self.io).poll_read(cx, buf);
-            return Poll::Ready(Ok(()));
-        }
-        let read = Pin::new(&mut self.io).poll_read(cx, buf);
-        if let Poll::Ready(Ok(())) = read {
-            self.activity.on_read();
-        }
-        read
-    }
-}
-
-impl Write for WatchedIo {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.note(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.note(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-}
-
-impl WatchedIo {
-    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(_)) = written {
-            self.activity.on_written();
-        }
-        written
     }
 }

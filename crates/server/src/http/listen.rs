@@ -11,15 +11,17 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use leasehold_auth::ClientCert;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::{Shared, drive};
+use super::door::{Door, Plain};
+use super::farewell::{self, TOO_MANY};
 use super::limits::{HttpLimits, REFUSALS_MAX};
 use super::repoll::Repoll;
 use super::response::Body;
+use super::tls::{Encrypted, Tls};
 
 /// Connections the kernel holds for us until they are accepted. A fleet that reconnects at once should fit.
 const BACKLOG: u32 = 4096;
@@ -33,17 +35,6 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// … and say so this often, however often it fails: a log that fills the disk would be the worse of the two troubles.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(5);
-
-/// How long a connection over the limit may take to read why.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
-
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    content-type: application/json\r\n\
-    cache-control: no-store\r\n\
-    retry-after: 1\r\n\
-    connection: close\r\n\
-    content-length: 33\r\n\r\n\
-    {\"error\": \"too many connections\"}";
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +68,8 @@ pub enum ConnectionNews {
     Closed,
     /// There were too many.
     Refused,
+    /// Of one that was opened: it was not TLS, or went wrong before there was a session.
+    NoHandshake,
 }
 
 impl<F, Fut> Handler for F
@@ -114,6 +107,27 @@ pub async fn serve<H: Handler>(
     limits: HttpLimits,
     shutdown: impl Future<Output = ()>,
 ) {
+    accept(listener, Plain, handler, limits, shutdown).await;
+}
+
+/// The same over TLS, and nothing else.
+pub async fn serve_tls<H: Handler>(
+    listener: TcpListener,
+    tls: Arc<Tls>,
+    handler: Arc<H>,
+    limits: HttpLimits,
+    shutdown: impl Future<Output = ()>,
+) {
+    accept(listener, Encrypted(tls), handler, limits, shutdown).await;
+}
+
+async fn accept<H: Handler, D: Door>(
+    listener: TcpListener,
+    door: D,
+    handler: Arc<H>,
+    limits: HttpLimits,
+    shutdown: impl Future<Output = ()>,
+) {
     let connections_max = limits.connections_max;
     let drain_timeout = limits.drain_timeout;
     let shared = Arc::new(Shared::new(handler, limits));
@@ -147,19 +161,21 @@ pub async fn serve<H: Handler>(
         if let Ok(permit) = Arc::clone(&connections).try_acquire_owned() {
             // Answers are small and written whole: waiting to merge them only adds latency. Failing means it is gone.
             let _ = stream.set_nodelay(true);
-            let shared = Arc::clone(&shared);
+            let (shared, door) = (Arc::clone(&shared), door.clone());
             shared.handler.connection(ConnectionNews::Opened);
             tokio::spawn(async move {
-                Repoll::new(drive(Arc::clone(&shared), stream, Peer { addr, certificate: None })).await;
+                Repoll::new(drive(Arc::clone(&shared), door, stream, addr)).await;
                 shared.handler.connection(ConnectionNews::Closed);
                 drop(permit);
             });
             continue;
         }
         shared.handler.connection(ConnectionNews::Refused);
-        if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+        if D::SPEAKS_PLAINLY
+            && let Ok(permit) = Arc::clone(&refusals).try_acquire_owned()
+        {
             tokio::spawn(async move {
-                let _ = timeout(REFUSAL_TIMEOUT, refuse(stream)).await;
+                farewell::tell(stream, TOO_MANY).await;
                 drop(permit);
             });
         }
@@ -202,16 +218,6 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Says why and closes. Reads what the peer sends meanwhile: closing with unread bytes would reset the connection, and
-/// the peer might never see the answer.
-async fn refuse(mut stream: TcpStream) -> io::Result<()> {
-    stream.write_all(REFUSAL).await?;
-    stream.shutdown().await?;
-    let mut sink = [0; 1024];
-    while stream.read(&mut sink).await? > 0 {}
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,13 +229,5 @@ mod tests {
         let said: Vec<Option<u64>> = (0..=210).map(|n| complaints.failed(began + n * ACCEPT_RETRY)).collect();
         let said: Vec<(usize, u64)> = said.into_iter().enumerate().filter_map(|(n, times)| Some((n, times?))).collect();
         assert_eq!(said, [(0, 1), (100, 100), (200, 100)]);
-    }
-
-    #[test]
-    fn the_refusal_is_one_complete_response() {
-        let text = std::str::from_utf8(REFUSAL).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["error"], "too many connections");
     }
 }

@@ -2,16 +2,18 @@
 //! one shape. What a request means is left to the dialects; who may send it, to authentication.
 //!
 //! ```text
-//! listen ── accepts, counts, closes down ─▶ connection ── hyper, deadlines ─▶ Handler
-//!                                                                              │ router   which endpoint
-//!                                                                              │ request  sizes, body, id
-//!                                                                              │ query, json   values, strictly
-//!                                                                              ▼
+//! listen ── accepts, counts ─▶ door ── TLS or not ─▶ connection ── hyper, deadlines ─▶ Handler
+//!                                                                        │ router   which endpoint
+//!                                                                        │ request  sizes, body, id
+//!                                                                        │ query, json   values, strictly
+//!                                                                        ▼
 //!                                                              response, problem   bytes back
 //! ```
 
 mod activity;
 mod connection;
+mod door;
+mod farewell;
 pub mod json;
 pub mod limits;
 mod listen;
@@ -21,9 +23,12 @@ mod repoll;
 pub mod request;
 pub mod response;
 pub mod router;
+mod socket;
+mod tls;
 
 pub use limits::HttpLimits;
-pub use listen::{ConnectionNews, Handler, Peer, bind, serve};
+pub use listen::{ConnectionNews, Handler, Peer, bind, serve, serve_tls};
 pub use problem::{Problem, error_body, error_body_with};
 pub use request::RequestId;
 pub use response::Body;
+pub use tls::{Clients, Material, Pem, Tls, TlsError, TlsFile};

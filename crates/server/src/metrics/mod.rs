@@ -94,6 +94,10 @@ pub(crate) struct Connections {
     /// Turned away because there were too many.
     pub(crate) refused: Counter,
     pub(crate) max: Gauge,
+    /// Those that came to nothing before TLS was agreed on.
+    pub(crate) no_handshake: Counter,
+    /// Until when our certificate is valid, in seconds since 1970.
+    pub(crate) certificate_ends: Gauge,
 }
 
 /// Whoever follows the event stream.
@@ -172,6 +176,12 @@ impl Default for Metrics {
                 accepted: counter(r, "connections_accepted", "Connections let in"),
                 refused: counter(r, "connections_refused", "Connections turned away, as there were too many"),
                 max: gauge(r, "connections_max", "Connections that may be open (max_connections)"),
+                no_handshake: counter(r, "tls_handshakes_failed", "Connections that ended before TLS was agreed on"),
+                certificate_ends: gauge(
+                    r,
+                    "tls_certificate_not_after_seconds",
+                    "When the certificate in use expires, as seconds since 1970, 0 without TLS",
+                ),
             },
             events: Events {
                 readers: gauge(r, "event_readers", "Readers of the event stream"),

@@ -77,6 +77,11 @@ impl Observer {
         self.digester.get().expect("nobody is served before the partition has started")
     }
 
+    /// Until when the certificate in use is valid, in seconds since 1970.
+    pub fn certificate_ends(&self, not_after_s: u64) {
+        self.metrics.connections.certificate_ends.set(not_after_s);
+    }
+
     /// Streams end, so that nobody holds up the end.
     pub(crate) fn close(&self) {
         self.events.close();

@@ -206,7 +206,8 @@ pub(crate) fn base_url_of(settings: &Settings, parts: &Parts) -> String {
     if let Some(public_url) = &settings.public_url {
         return public_url.trim_end_matches('/').to_owned();
     }
-    format!("http://{}", host(&parts.uri, &parts.headers).unwrap_or("localhost"))
+    let scheme = if settings.speaks_tls { "https" } else { "http" };
+    format!("{scheme}://{}", host(&parts.uri, &parts.headers).unwrap_or("localhost"))
 }
 
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {

@@ -1,0 +1,172 @@
+//! TLS while serving: the files read at the start, again on SIGHUP, and again by themselves when what is in them changes, so
+//! that whatever renews a certificate need not know of us. Files that make no sense (one of two may have been written) are
+//! told about, and what was in force stays.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use leasehold_auth::secret::Digest;
+use leasehold_server::Observer;
+use leasehold_server::http::{Clients, Material, Pem, Tls, TlsFile};
+
+use crate::config::{ConfigError, NamedFile, TlsFiles};
+
+/// Between two looks at the files.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The certificate in force and the files it came from.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    tls: Arc<Tls>,
+    observer: Arc<Observer>,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Clone, Debug)]
+struct Watched {
+    files: TlsFiles,
+    /// What was in them when they were last tried, whether that went well or not.
+    tried: Digest,
+    /// What was in them at the last look, if that was something new. It is tried when it is still so at the next look:
+    /// files are not written at once, and not all at once.
+    new: Option<Digest>,
+}
+
+/// What is in the files.
+struct Texts {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    ca: Option<Vec<u8>>,
+}
+
+/// Files that were read and make sense, to be served with.
+pub(crate) struct Fresh {
+    material: Material,
+    watched: Watched,
+}
+
+impl Keeper {
+    /// The certificate a server starts with.
+    pub(crate) fn start(files: &TlsFiles, observer: &Arc<Observer>) -> Result<Keeper, ConfigError> {
+        let Fresh { material, watched } = read(files)?;
+        say_how_long(&material);
+        observer.certificate_ends(material.not_after_s);
+        let tls = Arc::new(Tls::new(material));
+        Ok(Keeper { tls, observer: Arc::clone(observer), watched: Mutex::new(watched) })
+    }
+
+    pub(crate) fn tls(&self) -> &Arc<Tls> {
+        &self.tls
+    }
+
+    /// From the next connection on.
+    pub(crate) fn replace(&self, Fresh { material, watched }: Fresh) {
+        say_how_long(&material);
+        self.observer.certificate_ends(material.not_after_s);
+        self.tls.replace(material);
+        *self.watched() = watched;
+    }
+
+    /// Looks at the files now and then, for as long as it is polled.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let keeper = Arc::clone(&self);
+            // A file may be on something slow.
+            if tokio::task::spawn_blocking(move || keeper.look()).await.is_err() {
+                tracing::error!("the certificate was not looked at, as that went wrong; SIGHUP reads it again");
+            }
+        }
+    }
+
+    fn look(&self) {
+        let watched = self.watched().clone();
+        // What is gone for a moment will be back, or be missed at the next start.
+        let Ok(texts) = Texts::read(&watched.files) else { return };
+        let digest = texts.digest();
+        if digest == watched.tried {
+            self.watched().new = None;
+            return;
+        }
+        if watched.new != Some(digest) {
+            self.watched().new = Some(digest);
+            return;
+        }
+        match texts.material(&watched.files) {
+            Ok(material) => {
+                self.replace(Fresh { material, watched: Watched { tried: digest, new: None, ..watched } });
+                tracing::info!("the certificate has changed; new connections get the new one");
+            }
+            Err(error) => {
+                tracing::warn!("the certificate has changed and cannot be used, the one before stays: {error}");
+                *self.watched() = Watched { tried: digest, new: None, ..watched };
+            }
+        }
+    }
+
+    fn watched(&self) -> std::sync::MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the files, or says which is wrong and why.
+pub(crate) fn read(files: &TlsFiles) -> Result<Fresh, ConfigError> {
+    let texts = Texts::read(files)?;
+    let watched = Watched { files: files.clone(), tried: texts.digest(), new: None };
+    Ok(Fresh { material: texts.material(files)?, watched })
+}
+
+impl Texts {
+    fn read(files: &TlsFiles) -> Result<Texts, ConfigError> {
+        let read = |file: &NamedFile| {
+            std::fs::read(&file.path).map_err(|error| file.wrong(format_args!("could not be read: {error}")))
+        };
+        Ok(Texts {
+            cert: read(&files.cert)?,
+            key: read(&files.key)?,
+            ca: files.clients.as_ref().map(|clients| read(&clients.ca)).transpose()?,
+        })
+    }
+
+    fn material(&self, files: &TlsFiles) -> Result<Material, ConfigError> {
+        let clients = self.ca.as_deref().zip(files.clients.as_ref());
+        let clients = clients.map(|(ca, files)| Clients { ca, is_required: files.is_required });
+        Material::read(&Pem { cert: &self.cert, key: &self.key, clients }).map_err(|error| {
+            let file = match (error.file, &files.clients) {
+                (TlsFile::Key, _) => &files.key,
+                (TlsFile::ClientCa, Some(clients)) => &clients.ca,
+                (TlsFile::Cert | TlsFile::ClientCa, _) => &files.cert,
+            };
+            file.wrong(error)
+        })
+    }
+
+    /// Of all of them, each with its length in front: what moves from one to another is a change. Only this is kept, so that
+    /// the key is in memory once.
+    fn digest(&self) -> Digest {
+        let mut all = Vec::new();
+        for text in [Some(&self.cert), Some(&self.key), self.ca.as_ref()].into_iter().flatten() {
+            all.extend_from_slice(&text.len().to_le_bytes());
+            all.extend_from_slice(text);
+        }
+        Digest::of(&all)
+    }
+}
+
+/// A certificate that callers will not accept is worth a word, and no reason not to serve those who do.
+fn say_how_long(material: &Material) {
+    let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let shown = |unix_s: u64| {
+        let time = i64::try_from(unix_s).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+        time.map_or_else(|| "the end of time".to_owned(), |time| time.to_string())
+    };
+    let Material { not_before_s, not_after_s, .. } = *material;
+    if now_s > not_after_s {
+        tracing::warn!("the certificate in tls_cert expired at {}; callers will refuse it", shown(not_after_s));
+    } else if now_s < not_before_s {
+        tracing::warn!("the certificate in tls_cert is valid only from {} on", shown(not_before_s));
+    } else {
+        tracing::debug!("the certificate in tls_cert is valid until {}", shown(not_after_s));
+    }
+}

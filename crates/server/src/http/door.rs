@@ -1,0 +1,67 @@
+//! How an accepted connection becomes one that speaks HTTP: at once, or after a TLS handshake (`tls`). Each is a type of its
+//! own, so that a plain connection carries nothing of the other.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use leasehold_auth::ClientCert;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::activity::Activity;
+use super::socket::{Opening, Watched};
+
+/// A way in.
+pub(super) trait Door: Clone + Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Whether a peer reads what it is told without having come in.
+    const SPEAKS_PLAINLY: bool;
+
+    /// Lets a peer in. The caller sees to it that this does not take for ever.
+    fn open(
+        self,
+        stream: TcpStream,
+        activity: Arc<Activity>,
+    ) -> impl Future<Output = Result<Opened<Self::Stream>, Unopened>> + Send;
+
+    /// What it is called when that took too long.
+    fn too_slow() -> Unopened;
+}
+
+/// A connection that HTTP can be spoken on.
+#[derive(Debug)]
+pub(super) struct Opened<S> {
+    pub(super) stream: S,
+    pub(super) speaks_http2: bool,
+    pub(super) certificate: Option<Arc<ClientCert>>,
+}
+
+/// A connection that came to nothing.
+#[derive(Debug)]
+pub(super) enum Unopened {
+    /// The peer left, or said nothing.
+    Gone,
+    /// There was no handshake, and why.
+    NoHandshake(Cow<'static, str>),
+}
+
+/// Plain HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain;
+
+impl Door for Plain {
+    type Stream = Watched;
+
+    const SPEAKS_PLAINLY: bool = true;
+
+    async fn open(self, stream: TcpStream, activity: Arc<Activity>) -> Result<Opened<Watched>, Unopened> {
+        let opening = Opening::read(&stream).await.map_err(|_| Unopened::Gone)?;
+        let speaks_http2 = opening.is_http2();
+        Ok(Opened { stream: Watched::new(stream, opening, activity), speaks_http2, certificate: None })
+    }
+
+    fn too_slow() -> Unopened {
+        Unopened::Gone
+    }
+}

@@ -1,0 +1,58 @@
+//! Answers to peers that are not let in: one sentence, and the end of the connection.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a peer may take to read why.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/json\r\n\
+    cache-control: no-store\r\n\
+    retry-after: 1\r\n\
+    connection: close\r\n\
+    content-length: 33\r\n\r\n\
+    {\"error\": \"too many connections\"}";
+
+pub(super) const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: application/json\r\n\
+    cache-control: no-store\r\n\
+    connection: close\r\n\
+    content-length: 56\r\n\r\n\
+    {\"error\": \"this port speaks HTTPS: use an https:// URL\"}";
+
+/// Says `answer` and closes.
+pub(super) async fn tell(stream: TcpStream, answer: &'static [u8]) {
+    let _ = timeout(PATIENCE, tell_and_close(stream, answer)).await;
+}
+
+/// Reads what the peer sends meanwhile: closing with unread bytes would reset the connection, and the peer might never see
+/// the answer.
+async fn tell_and_close(mut stream: TcpStream, answer: &'static [u8]) -> io::Result<()> {
+    stream.write_all(answer).await?;
+    stream.shutdown().await?;
+    let mut sink = [0; 1024];
+    while stream.read(&mut sink).await? > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_one_complete_response() {
+        for (answer, sentence) in
+            [(TOO_MANY, "too many connections"), (SPEAKS_TLS, "this port speaks HTTPS: use an https:// URL")]
+        {
+            let text = std::str::from_utf8(answer).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains(&format!("content-length: {}", body.len())), "{head} {}", body.len());
+            assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["error"], sentence);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! From the text of PEM files to what a handshake needs, or to a sentence about what is wrong with which file. Nothing here
+//! opens a file, and nothing that is said has a part of a key in it.
+
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{Error, InconsistentKeys};
+
+use super::{H2, names};
+
+/// The text of the files.
+#[derive(Clone, Copy, Debug)]
+pub struct Pem<'a> {
+    /// The certificate, and those that vouch for it.
+    pub cert: &'a [u8],
+    /// Its private key.
+    pub key: &'a [u8],
+    /// Whether clients are asked for theirs.
+    pub clients: Option<Clients<'a>>,
+}
+
+/// Who vouches for clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Clients<'a> {
+    /// The certificates of the authorities that are believed.
+    pub ca: &'a [u8],
+    /// Whether nobody comes in without one.
+    pub is_required: bool,
+}
+
+/// A file that something is wrong with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFile {
+    Cert,
+    Key,
+    ClientCa,
+}
+
+/// What is wrong with a file, in words that follow its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct TlsError {
+    pub file: TlsFile,
+    pub problem: String,
+}
+
+impl TlsError {
+    fn new(file: TlsFile, problem: impl Into<String>) -> Self {
+        TlsError { file, problem: problem.into() }
+    }
+}
+
+/// Everything a handshake needs.
+#[derive(Clone, Debug)]
+pub struct Material {
+    pub(super) config: Arc<ServerConfig>,
+    /// From when the certificate is valid, in seconds since 1970.
+    pub not_before_s: u64,
+    /// Until when.
+    pub not_after_s: u64,
+}
+
+impl Material {
+    pub fn read(pem: &Pem<'_>) -> Result<Self, TlsError> {
+        let provider = Arc::new(default_provider());
+        let chain = certificates(TlsFile::Cert, pem.cert)?;
+        let unreadable = || TlsError::new(TlsFile::Cert, "has a first certificate that cannot be read");
+        let names::Validity { not_before_s, not_after_s } = names::validity(&chain[0]).ok_or_else(unreadable)?;
+        let certified = certified(chain, pem.key, &provider)?;
+        let verifier = pem.clients.map(|clients| verifier(clients, &provider)).transpose()?;
+        let asks_clients = verifier.is_some();
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows the versions it comes with");
+        let builder = match verifier {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+        if asks_clients {
+            // A resumed session would stand for a certificate that is not looked at again.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        Ok(Material { config: Arc::new(config), not_before_s, not_after_s })
+    }
+}
+
+/// At least one certificate.
+fn certificates(file: TlsFile, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let read = read.map_err(|error| TlsError::new(file, pem_problem(&error)))?;
+    if read.is_empty() { Err(TlsError::new(file, "has no certificate in it")) } else { Ok(read) }
+}
+
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let wrong = |problem: &str| TlsError::new(TlsFile::Key, problem);
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+        pem::Error::NoItemsFound if key.windows(9).any(|window| window == b"ENCRYPTED") => {
+            wrong("is encrypted; take the passphrase off: openssl pkey -in … -out …")
+        }
+        pem::Error::NoItemsFound => wrong("has no private key in it"),
+        error => wrong(pem_problem(&error)),
+    })?;
+    let key = provider.key_provider.load_private_key(key);
+    let key = key.map_err(|_| wrong("has a private key that is damaged or of a kind that is not supported"))?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        // Not every kind of key can tell.
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(Error::InconsistentKeys(_)) => Err(wrong("is not the key of the certificate in tls_cert")),
+        Err(error) => {
+            Err(TlsError::new(TlsFile::Cert, format!("has a first certificate that cannot be used: {error}")))
+        }
+    }
+}
+
+fn verifier(
+    Clients { ca, is_required }: Clients<'_>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(TlsFile::ClientCa, ca)? {
+        roots.add(certificate).map_err(|error| {
+            TlsError::new(TlsFile::ClientCa, format!("has a certificate that cannot vouch for others: {error}"))
+        })?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+    Ok(builder.build().expect("there is a root, and there are no lists of what was revoked"))
+}
+
+fn pem_problem(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "ends in the middle of a section",
+        _ => "is not PEM",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    fn pair() -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn problem(cert: &str, key: &str, ca: Option<&str>) -> (TlsFile, String) {
+        let clients = ca.map(|ca| Clients { ca: ca.as_bytes(), is_required: true });
+        let error = Material::read(&Pem { cert: cert.as_bytes(), key: key.as_bytes(), clients }).unwrap_err();
+        (error.file, error.problem)
+    }
+
+    #[test]
+    fn a_pair_is_read_and_offers_both_versions_of_http() {
+        let (cert, key) = pair();
+        let material = Material::read(&Pem { cert: cert.as_bytes(), key: key.as_bytes(), clients: None }).unwrap();
+        assert_eq!(material.config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+        assert!(material.not_before_s < material.not_after_s);
+        assert!(material.config.send_tls13_tickets > 0, "sessions are resumed where clients are not looked at");
+        let clients = Some(Clients { ca: cert.as_bytes(), is_required: true });
+        let material = Material::read(&Pem { cert: cert.as_bytes(), key: key.as_bytes(), clients }).unwrap();
+        assert_eq!(material.config.send_tls13_tickets, 0);
+        // A key and its certificate in one file, in either order.
+        let both = format!("{key}{cert}");
+        Material::read(&Pem { cert: both.as_bytes(), key: both.as_bytes(), clients: None }).unwrap();
+    }
+
+    #[test]
+    fn every_mistake_has_its_sentence() {
+        let (cert, key) = pair();
+        let (other, _) = pair();
+        let half = &cert[..cert.len() / 2];
+        let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        let hollow = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let hollow_key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        for (cert, key, ca, file, expected) in [
+            ("", &*key, None, TlsFile::Cert, "has no certificate in it"),
+            (&key, &key, None, TlsFile::Cert, "has no certificate in it"),
+            (half, &key, None, TlsFile::Cert, "ends in the middle of a section"),
+            ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &key, None, TlsFile::Cert, "is not PEM"),
+            (hollow, &key, None, TlsFile::Cert, "has a first certificate that cannot be read"),
+            (&cert, "", None, TlsFile::Key, "has no private key in it"),
+            (&cert, &cert, None, TlsFile::Key, "has no private key in it"),
+            (&cert, &key[..key.len() - 30], None, TlsFile::Key, "ends in the middle of a section"),
+            (&cert, encrypted, None, TlsFile::Key, "is encrypted; take the passphrase off: openssl pkey -in … -out …"),
+            (
+                &cert,
+                hollow_key,
+                None,
+                TlsFile::Key,
+                "has a private key that is damaged or of a kind that is not supported",
+            ),
+            (&other, &key, None, TlsFile::Key, "is not the key of the certificate in tls_cert"),
+            (&cert, &key, Some(""), TlsFile::ClientCa, "has no certificate in it"),
+            (&cert, &key, Some(half), TlsFile::ClientCa, "ends in the middle of a section"),
+        ] {
+            assert_eq!(problem(cert, key, ca), (file, expected.to_owned()));
+        }
+        let (file, said) = problem(&cert, &key, Some(hollow));
+        assert!(file == TlsFile::ClientCa && said.starts_with("has a certificate that cannot vouch"), "{said}");
+    }
+}

@@ -1,0 +1,77 @@
+//! TLS on a listener: the certificate in force, which can be replaced while connections are open, and the handshake. What is
+//! in the files is read by `material`, the names of a client's certificate by `names`; where the files are and when they
+//! are read again is left to the binary.
+
+mod material;
+mod names;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+pub use material::{Clients, Material, Pem, TlsError, TlsFile};
+
+use super::activity::Activity;
+use super::door::{Door, Opened, Unopened};
+use super::farewell::{self, SPEAKS_TLS};
+use super::socket::{Opening, Watched};
+
+/// What ALPN calls HTTP/2.
+const H2: &[u8] = b"h2";
+
+/// The certificate in force, and who may come in with one of theirs.
+#[derive(Debug)]
+pub struct Tls {
+    current: ArcSwap<ServerConfig>,
+}
+
+impl Tls {
+    pub fn new(material: Material) -> Self {
+        Tls { current: ArcSwap::new(material.config) }
+    }
+
+    /// For connections from now on; those that are open go on as they began.
+    pub fn replace(&self, material: Material) {
+        self.current.store(material.config);
+    }
+}
+
+/// HTTPS.
+#[derive(Clone, Debug)]
+pub(super) struct Encrypted(pub(super) Arc<Tls>);
+
+impl Door for Encrypted {
+    type Stream = TlsStream<Watched>;
+
+    const SPEAKS_PLAINLY: bool = false;
+
+    async fn open(self, stream: TcpStream, activity: Arc<Activity>) -> Result<Opened<Self::Stream>, Unopened> {
+        let opening = Opening::read(&stream).await.map_err(|_| Unopened::Gone)?;
+        if !opening.is_tls() {
+            farewell::tell(stream, SPEAKS_TLS).await;
+            return Err(Unopened::NoHandshake("the peer does not speak TLS".into()));
+        }
+        let acceptor = TlsAcceptor::from(self.0.current.load_full());
+        let accepted = acceptor.accept(Watched::new(stream, opening, activity)).await;
+        let stream = accepted.map_err(|error| Unopened::NoHandshake(error.to_string().into()))?;
+        let (_, session) = stream.get_ref();
+        let speaks_http2 = session.alpn_protocol() == Some(H2);
+        let certificate = match session.peer_certificates().and_then(<[_]>::first) {
+            None => None,
+            Some(certificate) => {
+                let read = names::read(certificate);
+                let unreadable = || Unopened::NoHandshake("the names in the peer's certificate cannot be read".into());
+                Some(Arc::new(read.ok_or_else(unreadable)?))
+            }
+        };
+        Ok(Opened { stream, speaks_http2, certificate })
+    }
+
+    fn too_slow() -> Unopened {
+        Unopened::NoHandshake("it took too long".into())
+    }
+}
