@@ -13,7 +13,7 @@ use leasehold_server::http::{Clients, Material, Pem, Tls, TlsFile};
 use crate::config::{ConfigError, NamedFile, TlsFiles};
 
 /// Between two looks at the files.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The certificate in force and the files it came from.
 #[derive(Debug)]

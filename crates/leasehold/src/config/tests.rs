@@ -93,6 +93,31 @@ fn every_key_can_be_set_in_every_way() {
 }
 
 #[test]
+fn tls_is_four_settings_that_go_together() {
+    let pair = ["--tls-cert", "c.pem", "--tls-key", "k.pem"];
+    let shown = |loaded: &Loaded| {
+        let tls = loaded.config.tls.as_ref().unwrap();
+        let clients = tls.clients.as_ref().map(|clients| (clients.ca.path.clone(), clients.is_required));
+        (tls.cert.path.clone(), tls.key.path.clone(), clients)
+    };
+    let loaded = load_from(&pair, &[], "").unwrap();
+    assert_eq!(shown(&loaded), ("c.pem".into(), "k.pem".into(), None));
+    assert_eq!((loaded.config.settings.speaks_tls, loaded.config.scheme()), (true, "https"));
+    let ca = [("LEASEHOLD_TLS_CLIENT_CA", "ca.pem")];
+    let required = load_from(&pair, &ca, "").unwrap();
+    assert_eq!(shown(&required).2, Some(("ca.pem".into(), true)), "whoever asks for certificates means it");
+    assert!(required.config.requires_certificates() && required.warnings.is_empty());
+    let optional = load_from(&[&pair[..], &["--config", "f"]].concat(), &ca, "tls_client_auth = \"optional\"").unwrap();
+    assert_eq!(shown(&optional).2, Some(("ca.pem".into(), false)));
+    assert!(optional.warnings[0].contains("nothing depends on it"), "{:?}", optional.warnings);
+    let again = load_from(&["--config", "f"], &[], &optional.to_toml()).unwrap();
+    assert_eq!(shown(&again), shown(&optional), "printed and read again");
+    assert_eq!(load_from(&[], &[], "").unwrap().config.scheme(), "http");
+    let empty = load_from(&["--tls-cert", "", "--tls-key", "k"], &[], "").unwrap_err();
+    assert!(empty.ends_with("but \"\" names no file (flag --tls-cert)"), "{empty}");
+}
+
+#[test]
 fn what_is_printed_gives_the_same_again() {
     for flags in [
         &[][..],

@@ -33,7 +33,8 @@ impl NamedFile {
     /// `tls_cert must be …, but "x.pem" …`; `problem` follows the name of the file.
     pub(crate) fn wrong(&self, problem: impl std::fmt::Display) -> ConfigError {
         let rule = &keys::Key::find(self.key).expect("it was found by its key").rule;
-        ConfigError::new(format!("{} must be {rule}, but {:?} {problem} ({})", self.key, self.path, self.source))
+        let (key, path, source) = (self.key, self.path.display(), &self.source);
+        ConfigError::new(format!("{key} must be {rule}, but \"{path}\" {problem} ({source})"))
     }
 }
 

@@ -22,12 +22,13 @@ pub(super) fn client(own: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>, S
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Whoever(provider)));
     let Some((cert, key)) = own else { return Ok(Arc::new(builder.with_no_client_auth())) };
+    let wrong = |flag: &str, path: &Path, error: &dyn std::fmt::Display| {
+        format!("{flag}: \"{}\" cannot be used: {error}", path.display())
+    };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect);
-    let chain = chain.map_err(|error| format!("--cert: {cert:?} cannot be used: {error}"))?;
-    let secret =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| format!("--key: {key:?} cannot be used: {error}"))?;
-    let config = builder.with_client_auth_cert(chain, secret);
-    config.map(Arc::new).map_err(|error| format!("--cert and --key: {cert:?} and {key:?} cannot be used: {error}"))
+    let chain = chain.map_err(|error| wrong("--cert", cert, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong("--key", key, &error))?;
+    builder.with_client_auth_cert(chain, secret).map(Arc::new).map_err(|error| wrong("--cert", cert, &error))
 }
 
 /// The handshake takes place with the first bytes.

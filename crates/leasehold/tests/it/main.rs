@@ -27,4 +27,5 @@ mod soak;
 mod standstill;
 mod stop;
 mod support;
+mod tls;
 mod watch;

@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +20,7 @@ use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::{Activity, Answering, TrackedBody};
 use super::door::{Door, Opened, Unopened};
+use super::farewell;
 use super::limits::{
     H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
 };
@@ -104,7 +104,7 @@ impl Protocols {
 
 /// Serves one connection until it is done, its peer left, a deadline passed, or the drain time after the signal to stop
 /// is over. How it ended is nobody's concern: the peer knows, and there is nothing to repair.
-pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, stream: TcpStream, addr: SocketAddr) {
+pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, stream: TcpStream, mut peer: Peer) {
     let activity = Activity::new();
     let opening = timeout(shared.limits.head_timeout, door.open(stream, Arc::clone(&activity)));
     let opened = tokio::select! {
@@ -115,13 +115,16 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
     let Opened { stream, speaks_http2, certificate } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
-        Err(Unopened::NoHandshake(reason)) => {
-            tracing::debug!(%addr, %reason, "no TLS handshake");
+        Err(Unopened::NoHandshake { reason, last_words }) => {
+            tracing::debug!(addr = %peer.addr, %reason, "no TLS handshake");
             shared.handler.connection(ConnectionNews::NoHandshake);
+            if let Some((stream, words)) = last_words {
+                Box::pin(farewell::tell(stream, words)).await;
+            }
             return;
         }
     };
-    let peer = Peer { addr, certificate };
+    peer.certificate = certificate;
     let io = TokioIo::new(stream);
     let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
         let answering = activity.begin_answer(speaks_http2);

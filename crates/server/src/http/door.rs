@@ -42,8 +42,8 @@ pub(super) struct Opened<S> {
 pub(super) enum Unopened {
     /// The peer left, or said nothing.
     Gone,
-    /// There was no handshake, and why.
-    NoHandshake(Cow<'static, str>),
+    /// There was no handshake, and why; and what to tell the peer, if it may still listen.
+    NoHandshake { reason: Cow<'static, str>, last_words: Option<(Watched, &'static [u8])> },
 }
 
 /// Plain HTTP.

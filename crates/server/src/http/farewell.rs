@@ -3,8 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 /// How long a peer may take to read why.
@@ -25,14 +24,14 @@ pub(super) const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-length: 56\r\n\r\n\
     {\"error\": \"this port speaks HTTPS: use an https:// URL\"}";
 
-/// Says `answer` and closes.
-pub(super) async fn tell(stream: TcpStream, answer: &'static [u8]) {
+/// Says `answer` and closes. What is said already needs no more than an empty one.
+pub(super) async fn tell(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'static [u8]) {
     let _ = timeout(PATIENCE, tell_and_close(stream, answer)).await;
 }
 
 /// Reads what the peer sends meanwhile: closing with unread bytes would reset the connection, and the peer might never see
 /// the answer.
-async fn tell_and_close(mut stream: TcpStream, answer: &'static [u8]) -> io::Result<()> {
+async fn tell_and_close(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'static [u8]) -> io::Result<()> {
     stream.write_all(answer).await?;
     stream.shutdown().await?;
     let mut sink = [0; 1024];

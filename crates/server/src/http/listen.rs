@@ -164,7 +164,7 @@ async fn accept<H: Handler, D: Door>(
             let (shared, door) = (Arc::clone(&shared), door.clone());
             shared.handler.connection(ConnectionNews::Opened);
             tokio::spawn(async move {
-                Repoll::new(drive(Arc::clone(&shared), door, stream, addr)).await;
+                Repoll::new(drive(Arc::clone(&shared), door, stream, Peer { addr, certificate: None })).await;
                 shared.handler.connection(ConnectionNews::Closed);
                 drop(permit);
             });

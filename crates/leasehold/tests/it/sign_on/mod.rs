@@ -7,5 +7,5 @@ mod oidc;
 mod provider;
 mod proxy;
 mod reload;
-mod support;
+pub(crate) mod support;
 mod tokens;

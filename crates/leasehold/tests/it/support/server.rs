@@ -161,11 +161,11 @@ impl Launch {
         });
         // Made before it is known to listen, so that it does not outlive a start that fails.
         let mut server = Server { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) };
-        let Some(line) = server.find_line("listening on http://") else {
+        let Some(line) = server.find_line("listening on http") else {
             let status = server.wait();
             return Err(Ended { status, log: server.whole_log() });
         };
-        let addr = line.split("http://").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        let addr = line.split("://").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
         server.addr = addr.parse().unwrap_or_else(|error| panic!("{error} in {line:?}"));
         Ok(server)
     }

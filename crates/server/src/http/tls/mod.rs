@@ -17,7 +17,7 @@ pub use material::{Clients, Material, Pem, TlsError, TlsFile};
 
 use super::activity::Activity;
 use super::door::{Door, Opened, Unopened};
-use super::farewell::{self, SPEAKS_TLS};
+use super::farewell::SPEAKS_TLS;
 use super::socket::{Opening, Watched};
 
 /// What ALPN calls HTTP/2.
@@ -51,27 +51,34 @@ impl Door for Encrypted {
 
     async fn open(self, stream: TcpStream, activity: Arc<Activity>) -> Result<Opened<Self::Stream>, Unopened> {
         let opening = Opening::read(&stream).await.map_err(|_| Unopened::Gone)?;
-        if !opening.is_tls() {
-            farewell::tell(stream, SPEAKS_TLS).await;
-            return Err(Unopened::NoHandshake("the peer does not speak TLS".into()));
+        let is_tls = opening.is_tls();
+        let stream = Watched::new(stream, opening, activity);
+        if !is_tls {
+            let reason = "the peer does not speak TLS".into();
+            return Err(Unopened::NoHandshake { reason, last_words: Some((stream, SPEAKS_TLS)) });
         }
         let acceptor = TlsAcceptor::from(self.0.current.load_full());
-        let accepted = acceptor.accept(Watched::new(stream, opening, activity)).await;
-        let stream = accepted.map_err(|error| Unopened::NoHandshake(error.to_string().into()))?;
+        let stream = acceptor.accept(stream).into_fallible().await.map_err(|(error, stream)| {
+            // The peer was sent an alert that says why, and is to see it.
+            Unopened::NoHandshake { reason: error.to_string().into(), last_words: Some((stream, b"")) }
+        })?;
         let (_, session) = stream.get_ref();
         let speaks_http2 = session.alpn_protocol() == Some(H2);
         let certificate = match session.peer_certificates().and_then(<[_]>::first) {
             None => None,
             Some(certificate) => {
                 let read = names::read(certificate);
-                let unreadable = || Unopened::NoHandshake("the names in the peer's certificate cannot be read".into());
-                Some(Arc::new(read.ok_or_else(unreadable)?))
+                Some(Arc::new(read.ok_or_else(|| no_handshake("the names in the peer's certificate cannot be read"))?))
             }
         };
         Ok(Opened { stream, speaks_http2, certificate })
     }
 
     fn too_slow() -> Unopened {
-        Unopened::NoHandshake("it took too long".into())
+        no_handshake("it took too long")
     }
+}
+
+fn no_handshake(reason: &'static str) -> Unopened {
+    Unopened::NoHandshake { reason: reason.into(), last_words: None }
 }

@@ -1,0 +1,121 @@
+//! Client certificates: whose come in, under which name, and what that name may do.
+
+use std::net::SocketAddr;
+
+use tempfile::TempDir;
+
+use super::authority::{Authority, Pair, launch};
+use super::client::HttpsClient;
+use crate::sign_on::support::Member;
+use crate::support::{Server, leasehold, output_of};
+
+const POLICIES: &str = r#"
+[[policy]]
+subjects = ["ci"]
+actions = ["inspect", "acquire", "update-own"]
+resources = ["build/*"]
+
+[[policy]]
+groups = ["operators"]
+actions = ["*"]
+"#;
+
+struct World {
+    authority: Authority,
+    server: Server,
+    directory: TempDir,
+}
+
+fn world(config: &str) -> World {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.server().write(directory.path(), "server");
+    std::fs::write(directory.path().join("ca.pem"), authority.pem()).unwrap();
+    std::fs::write(directory.path().join("leasehold.toml"), format!("tls_client_ca = \"ca.pem\"\n{config}")).unwrap();
+    World { server: launch(directory.path()).start(), authority, directory }
+}
+
+impl World {
+    fn addr(&self) -> SocketAddr {
+        self.server.addr
+    }
+
+    fn connect(&self, own: Option<&Pair>) -> HttpsClient {
+        HttpsClient::connect(self.addr(), &self.authority, own).unwrap()
+    }
+
+    /// Whether somebody gets an answer at all.
+    fn lets_in(&self, own: Option<&Pair>) -> bool {
+        let client = HttpsClient::connect(self.addr(), &self.authority, own);
+        client.and_then(|mut client| client.get("/healthz", None)).is_ok()
+    }
+}
+
+#[test]
+fn nobody_comes_in_without_a_certificate_that_is_vouched_for() {
+    let world = world(&format!("[auth.certificates]\ngroups = [\"machines\"]\n{POLICIES}"));
+    let foreign = Authority::new().client("ci");
+    let expired = world.authority.expired_client("ci");
+    let of_a_server = world.authority.server();
+    for (who, own) in [
+        ("nobody", None),
+        ("one of another authority", Some(&foreign)),
+        ("one that has expired", Some(&expired)),
+        ("one that is for servers", Some(&of_a_server)),
+    ] {
+        assert!(!world.lets_in(own), "{who}");
+    }
+    let ci = world.authority.client("ci");
+    let mut client = world.connect(Some(&ci));
+    let (status, who) = client.get("/v1/whoami", None).unwrap();
+    assert_eq!((status, &who["name"], &who["source"]), (200, &"ci".into(), &"certificate".into()));
+    assert_eq!(who["groups"], serde_json::json!(["machines"]));
+
+    // The policy goes by the name in it.
+    let claim = |client: &mut HttpsClient, resource: &str| {
+        let body = format!(r#"{{"resource": "{resource}", "timeout": 60}}"#);
+        client.call("POST", "/v1/claims/", None, &body).unwrap()
+    };
+    let (status, made) = claim(&mut client, "build/a");
+    assert_eq!((status, &made["owner"]), (201, &"ci".into()), "{made}");
+    let (status, denied) = claim(&mut client, "deploy");
+    assert_eq!(status, 403, "{denied}");
+    let mut other = world.connect(Some(&world.authority.client("web")));
+    let (status, denied) = claim(&mut other, "build/b");
+    assert_eq!((status, &denied["error"]), (403, &"web needs the action 'acquire' on claim 'build/b'".into()));
+
+    let [cert, key] = ci.write(world.directory.path(), "ci");
+    let check = |own: bool| {
+        let mut command = leasehold();
+        command.args(["healthcheck", "--tls", "--listen", &world.addr().to_string()]);
+        if own {
+            command.arg("--cert").arg(&cert).arg("--key").arg(&key);
+        }
+        output_of(&mut command).status.code()
+    };
+    assert_eq!((check(true), check(false)), (Some(0), Some(1)));
+}
+
+#[test]
+fn where_it_is_optional_others_sign_on_as_they_always_did() {
+    let root = Member::new("root", &["operators"]);
+    let config = format!(
+        "tls_client_auth = \"optional\"\n[auth.certificates]\nname_from = \"san\"\nname_prefix = \"cert:\"\n{}{POLICIES}",
+        root.snippet
+    );
+    let world = world(&config);
+    let whoami = |own: Option<&Pair>, bearer: Option<&str>| {
+        let (status, who) = world.connect(own).get("/v1/whoami", bearer).unwrap();
+        assert_eq!(status, 200, "{who}");
+        who["name"].as_str().map(str::to_owned)
+    };
+    let ci = world.authority.client("ci");
+    assert_eq!(whoami(None, None), None);
+    assert_eq!(whoami(None, Some(&root.token)).as_deref(), Some("root"));
+    assert_eq!(whoami(Some(&ci), None).as_deref(), Some("cert:ci.example.org"));
+    assert_eq!(whoami(Some(&ci), Some(&root.token)).as_deref(), Some("root"), "a token says it more clearly");
+    assert_eq!(world.connect(None).get("/v1/claims/", None).unwrap().0, 401);
+    // To show none is fine, to show one that nobody vouches for is not.
+    assert!(!world.lets_in(Some(&Authority::new().client("ci"))));
+    assert!(!world.lets_in(Some(&world.authority.expired_client("ci"))));
+}

@@ -1,0 +1,81 @@
+//! Certificates that are replaced while the server runs: on SIGHUP and by themselves. Who is connected stays connected.
+
+use rustix::process::Signal;
+
+use super::authority::{Authority, launch};
+use super::client::HttpsClient;
+use crate::support::{PATIENCE, until};
+
+#[test]
+fn a_new_certificate_is_for_new_connections_and_a_broken_one_for_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let first = authority.server();
+    first.write(directory.path(), "server");
+    let server = launch(directory.path()).start();
+    let connect = || HttpsClient::connect(server.addr, &authority, None).unwrap();
+    let healthy = |client: &mut HttpsClient| assert_eq!(client.get("/healthz", None).unwrap().0, 200);
+    let mut kept = connect();
+    healthy(&mut kept);
+    let shown_first = kept.shown();
+
+    let second = authority.server();
+    second.write(directory.path(), "server");
+    server.signal(Signal::HUP);
+    server.wait_for_line("sign-on, policies, limits and the certificate were reloaded");
+    healthy(&mut kept);
+    assert_eq!(kept.shown(), shown_first);
+    let shown_second = connect().shown();
+    assert_ne!(shown_second, shown_first);
+
+    // Half of a file, and then one file of two.
+    let third = authority.server();
+    let certificate = directory.path().join("server.pem");
+    for (half, told) in [
+        (&third.cert[..third.cert.len() / 2], "ends in the middle"),
+        (&third.cert, "is not the key of the certificate"),
+    ] {
+        std::fs::write(&certificate, half).unwrap();
+        server.signal(Signal::HUP);
+        let line = server.wait_for_line(told);
+        assert!(line.contains("what was in force stays"), "{line}");
+        assert_eq!(connect().shown(), shown_second);
+        healthy(&mut kept);
+    }
+
+    // The rest of it comes, and nobody says so.
+    third.write(directory.path(), "server");
+    until("the third certificate", PATIENCE, || (connect().shown() != shown_second).then_some(()));
+    server.wait_for_line("the certificate has changed; new connections get the new one");
+    // A change for the worse, likewise; an authority's own file is no certificate of ours.
+    std::fs::write(&certificate, authority.pem()).unwrap();
+    let line = server.wait_for_line("the certificate has changed and cannot be used, the one before stays");
+    assert!(line.contains("\"server.key\" is not the key of the certificate"), "{line}");
+    healthy(&mut connect());
+    healthy(&mut kept);
+}
+
+#[test]
+fn tls_itself_comes_and_goes_with_a_restart_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.server().write(directory.path(), "server");
+    let config = directory.path().join("leasehold.toml");
+    let on = "tls_cert = \"server.pem\"\ntls_key = \"server.key\"\n";
+    std::fs::write(&config, on).unwrap();
+    let launch = |data: &str| {
+        let launch = crate::support::Launch::on(&directory.path().join(data)).within(directory.path());
+        launch.arg("--config").arg("leasehold.toml").start()
+    };
+    let server = launch("one");
+    std::fs::write(&config, "").unwrap();
+    server.signal(Signal::HUP);
+    server.wait_for_line("tls_cert is gone from it, and plain HTTP cannot be served before a restart");
+    assert_eq!(HttpsClient::connect(server.addr, &authority, None).unwrap().get("/healthz", None).unwrap().0, 200);
+
+    let plain = launch("two");
+    std::fs::write(&config, on).unwrap();
+    plain.signal(Signal::HUP);
+    plain.wait_for_line("tls_cert is new in it, and https cannot be served before a restart");
+    plain.client().call("GET", "/healthz", "").unwrap().expect(200);
+}
