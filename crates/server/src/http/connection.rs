@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::{Activity, Answering, TrackedBody};
-use super::door::{Door, Opened, Unopened};
+use super::door::{Door, NoHandshake, Opened, Unopened};
 use super::farewell;
 use super::limits::{
     H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
@@ -115,7 +115,8 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
     let Opened { stream, speaks_http2, certificate } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
-        Err(Unopened::NoHandshake { reason, last_words }) => {
+        Err(Unopened::NoHandshake(no_handshake)) => {
+            let NoHandshake { reason, last_words } = *no_handshake;
             tracing::debug!(addr = %peer.addr, %reason, "no TLS handshake");
             shared.handler.connection(ConnectionNews::NoHandshake);
             if let Some((stream, words)) = last_words {

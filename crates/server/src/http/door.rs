@@ -42,8 +42,15 @@ pub(super) struct Opened<S> {
 pub(super) enum Unopened {
     /// The peer left, or said nothing.
     Gone,
-    /// There was no handshake, and why; and what to tell the peer, if it may still listen.
-    NoHandshake { reason: Cow<'static, str>, last_words: Option<(Watched, &'static [u8])> },
+    /// There was no handshake. On the heap, as a connection that comes to something would have room for it.
+    NoHandshake(Box<NoHandshake>),
+}
+
+#[derive(Debug)]
+pub(super) struct NoHandshake {
+    pub(super) reason: Cow<'static, str>,
+    /// What to tell the peer, if it may still listen.
+    pub(super) last_words: Option<(Watched, &'static [u8])>,
 }
 
 /// Plain HTTP.

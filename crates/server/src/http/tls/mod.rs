@@ -5,6 +5,7 @@
 mod material;
 mod names;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -16,7 +17,7 @@ use tokio_rustls::server::TlsStream;
 pub use material::{Clients, Material, Pem, TlsError, TlsFile};
 
 use super::activity::Activity;
-use super::door::{Door, Opened, Unopened};
+use super::door::{Door, NoHandshake, Opened, Unopened};
 use super::farewell::SPEAKS_TLS;
 use super::socket::{Opening, Watched};
 
@@ -54,13 +55,12 @@ impl Door for Encrypted {
         let is_tls = opening.is_tls();
         let stream = Watched::new(stream, opening, activity);
         if !is_tls {
-            let reason = "the peer does not speak TLS".into();
-            return Err(Unopened::NoHandshake { reason, last_words: Some((stream, SPEAKS_TLS)) });
+            return Err(no_handshake("the peer does not speak TLS", Some((stream, SPEAKS_TLS))));
         }
         let acceptor = TlsAcceptor::from(self.0.current.load_full());
         let stream = acceptor.accept(stream).into_fallible().await.map_err(|(error, stream)| {
             // The peer was sent an alert that says why, and is to see it.
-            Unopened::NoHandshake { reason: error.to_string().into(), last_words: Some((stream, b"")) }
+            no_handshake(error.to_string(), Some((stream, b"")))
         })?;
         let (_, session) = stream.get_ref();
         let speaks_http2 = session.alpn_protocol() == Some(H2);
@@ -68,17 +68,19 @@ impl Door for Encrypted {
             None => None,
             Some(certificate) => {
                 let read = names::read(certificate);
-                Some(Arc::new(read.ok_or_else(|| no_handshake("the names in the peer's certificate cannot be read"))?))
+                Some(Arc::new(
+                    read.ok_or_else(|| no_handshake("the names in the peer's certificate cannot be read", None))?,
+                ))
             }
         };
         Ok(Opened { stream, speaks_http2, certificate })
     }
 
     fn too_slow() -> Unopened {
-        no_handshake("it took too long")
+        no_handshake("it took too long", None)
     }
 }
 
-fn no_handshake(reason: &'static str) -> Unopened {
-    Unopened::NoHandshake { reason: reason.into(), last_words: None }
+fn no_handshake(reason: impl Into<Cow<'static, str>>, last_words: Option<(Watched, &'static [u8])>) -> Unopened {
+    Unopened::NoHandshake(Box::new(NoHandshake { reason: reason.into(), last_words }))
 }
