@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use crate::access::Route;
-use crate::auth::{self, Audit, Guard};
+use crate::auth::{self, Audit, Guard, Standing};
 use crate::dashboard;
 use crate::dialect::{Call, claims, ensure_position, lock, pools};
 use crate::docs;
@@ -118,7 +118,13 @@ impl App {
         };
         let audit = match caller {
             None => None,
-            Some(caller) => auth::authorize(&mut asked, caller, &self.driver, id, counted).await?,
+            Some(caller) => {
+                let audit = auth::authorize(&mut asked, caller, &self.driver, id, counted).await?;
+                if let Asked::Observe(observe::Asked::Events(subscription)) = &mut asked {
+                    subscription.as_long_as(Standing::new(&self.guard, &self.driver, &parts.headers, peer));
+                }
+                audit
+            }
         };
         Ok(Understood { asked, audit })
     }

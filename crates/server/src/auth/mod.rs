@@ -14,6 +14,7 @@ mod caller;
 mod endpoints;
 mod login;
 mod need;
+mod standing;
 mod whoami;
 mod words;
 
@@ -29,6 +30,7 @@ pub use audit::reloaded;
 pub(crate) use authorize::authorize;
 pub(crate) use caller::Caller;
 pub(crate) use endpoints::{Action, Asked, answer, endpoints, parse};
+pub(crate) use standing::Standing;
 
 use crate::dialect::claims;
 use crate::endpoint::{self, Class};

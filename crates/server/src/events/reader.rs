@@ -11,10 +11,14 @@ use tokio::time::{Instant, sleep_until};
 use super::ring::{EventId, FellBehind, Resume};
 use super::routes::{Filter, Subscription};
 use super::{SCAN_MAX, wire};
+use crate::auth::Standing;
 use crate::observe::Observer;
 
 /// A reader that has heard nothing for this long hears at least that the line is open.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Between two looks at whether a reader would still be let in.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Between two looks of a reader that has caught up: what happens meanwhile goes out in one piece. The first event after a
 /// silence goes out at once.
@@ -33,6 +37,10 @@ pub(crate) struct Reader {
     sent: EventId,
     stage: Stage,
     heartbeat_at: Instant,
+    /// By what right it reads, where callers sign on.
+    standing: Option<Box<Standing>>,
+    /// When to look at that again.
+    check_at: Instant,
     /// When it last looked and found nothing more.
     idle_since: Option<Instant>,
     _permit: OwnedSemaphorePermit,
@@ -50,7 +58,7 @@ impl Reader {
     pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, head: Position) -> Option<Reader> {
         let events = &observer.events;
         let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
-        let Subscription { filter, last_seen } = subscription;
+        let Subscription { filter, last_seen, standing } = subscription;
         let kept = events.kept();
         let ring = &kept.ring;
         let (newest, oldest) = (ring.newest_id(), ring.oldest_id());
@@ -73,6 +81,8 @@ impl Reader {
             sent,
             stage: Stage::Greeting(greeting.into()),
             heartbeat_at: Instant::now() + HEARTBEAT,
+            check_at: Instant::now() + CHECK_EVERY,
+            standing,
             idle_since: None,
             _permit: permit,
         })
@@ -88,6 +98,10 @@ impl Reader {
         let observer = Arc::clone(&self.observer);
         let events = &observer.events;
         while !events.is_closed() {
+            if let Err(reason) = self.check().await {
+                self.stage = Stage::Over;
+                return Some((wire::signed_out(&reason).into(), self));
+            }
             if let Some(idle_since) = self.idle_since {
                 sleep_until(idle_since + PACE).await;
             }
@@ -114,10 +128,20 @@ impl Reader {
             tokio::select! {
                 () = rung => {}
                 () = sleep_until(self.heartbeat_at) => return Some((self.heartbeat(), self)),
+                () = sleep_until(self.check_at), if self.standing.is_some() => {}
             }
         }
         self.stage = Stage::Over;
         Some((Bytes::from_static(wire::GOODBYE), self))
+    }
+
+    /// Now and then, whether it may go on.
+    async fn check(&mut self) -> Result<(), String> {
+        let Some(standing) = self.standing.as_ref().filter(|_| self.check_at <= Instant::now()) else { return Ok(()) };
+        // On the heap: seldom, and large.
+        Box::pin(standing.check()).await?;
+        self.check_at = Instant::now() + CHECK_EVERY;
+        Ok(())
     }
 
     /// The next events for this reader, if there are any among those it looks at.

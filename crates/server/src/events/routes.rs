@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Reader;
 use super::ring::EventId;
+use crate::auth::Standing;
 use crate::dialect::{Call, parse_uuid};
 use crate::driver::Handle;
 use crate::http::json::shown;
@@ -26,6 +27,15 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 pub(crate) struct Subscription {
     pub(super) filter: Filter,
     pub(super) last_seen: Option<EventId>,
+    /// By what right, where callers sign on.
+    pub(super) standing: Option<Box<Standing>>,
+}
+
+impl Subscription {
+    /// It lasts no longer than its reader would be let in.
+    pub(crate) fn as_long_as(&mut self, standing: Standing) {
+        self.standing = Some(Box::new(standing));
+    }
 }
 
 /// Which events a reader wants.
@@ -58,7 +68,8 @@ pub(crate) fn parse(call: &Call<'_>, digester: &Digester) -> Result<Subscription
     query.refuse_unknown(&["resource", "kind", "last_event_id"])?;
     let kind = query.get("kind").map(known_kind).transpose()?;
     let resource = query.get("resource").map(|text| wanted(text, digester)).transpose()?;
-    Ok(Subscription { filter: Filter { kind, resource }, last_seen: last_seen(&call.parts.headers, &query)? })
+    let last_seen = last_seen(&call.parts.headers, &query)?;
+    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing: None })
 }
 
 pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {

@@ -48,6 +48,15 @@ pub(super) fn lagging(sent: EventId) -> Vec<u8> {
     frame
 }
 
+/// The last thing a reader hears that would not be let in any more.
+pub(super) fn signed_out(reason: &str) -> Vec<u8> {
+    let mut object = Object::new();
+    object.string("error", reason);
+    let mut frame = Vec::new();
+    write_frame(&mut frame, None, "signed-out", &object.end());
+    frame
+}
+
 /// An id without data is no event; it only moves where the reader would resume.
 pub(super) fn heartbeat(sent: EventId) -> Vec<u8> {
     format!(": still here\nid: {sent}\n\n").into_bytes()

@@ -45,7 +45,8 @@ pub(crate) fn operation(action: Action) -> Operation {
         Action::Events => new("events", "Follow what happens")
             .says(
                 "Server-sent events: `hello` first, then everything as it becomes durable, with ids to resume from; `gap` when \
-                 something was missed; `lagging`, the last one, for a reader that is too slow.",
+                 something was missed; `lagging`, the last one, for a reader that is too slow; `signed-out`, likewise, for one \
+                 whose token, login or right to watch has ended.",
             )
             .offhand()
             .query("resource", "Only of this key, or of this name.", Schema::string().length(1, NAME_MAX).example("lock:deploy"))

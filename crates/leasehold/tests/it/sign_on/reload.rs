@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::process::Signal;
 
 use super::support::{Guarded, Member};
+use crate::support::EventStream;
 
 const POLICY: &str = "\n[[policy]]\nsubjects = [\"authenticated\"]\nactions = [\"*\"]\n";
 
@@ -52,6 +53,37 @@ fn reload(it: &Guarded, before: &str) {
     let wanted = count(&it.server.log()) + 1;
     it.server.signal(Signal::HUP);
     crate::support::until("a reload", crate::support::PATIENCE, || (count(&it.server.log()) == wanted).then_some(()));
+}
+
+#[test]
+fn a_stream_ends_with_the_right_to_read_it() {
+    let [kept, revoked, expiring, demoted] =
+        ["kept", "revoked", "expiring", "demoted"].map(|name| Member::new(name, &[]));
+    let until_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 3;
+    let until = jiff::Timestamp::from_second(until_s.cast_signed()).unwrap();
+    let expiring = Member { snippet: format!("{}expires = \"{until}\"\n", expiring.snippet), ..expiring };
+    let policy = |subjects: &str| format!("\n[[policy]]\nsubjects = [{subjects}]\nactions = [\"*\"]\n");
+    let all = r#""kept", "revoked", "expiring", "demoted""#;
+    let tokens = [&kept, &revoked, &expiring, &demoted].map(|member| &*member.snippet).concat();
+    let it = Guarded::start(&format!("{tokens}{}", policy(all)));
+    let open = |member: &Member| EventStream::open_as(it.server.addr, "/v1/events", &member.bearer());
+    let mut streams = [&kept, &revoked, &expiring, &demoted].map(open);
+    streams.iter_mut().for_each(|stream| drop(stream.expect("hello")));
+
+    let tokens = [&kept, &expiring, &demoted].map(|member| &*member.snippet).concat();
+    it.rewrite(&format!("{tokens}{}", policy(r#""kept", "expiring""#)));
+    reload(&it, "0");
+    let [kept_stream, revoked_stream, expiring_stream, demoted_stream] = &mut streams;
+    for (stream, told) in [
+        (revoked_stream, "the API token is unknown or was revoked"),
+        (expiring_stream, "the API token has expired"),
+        (demoted_stream, "demoted needs the action 'observe' on the service, and has it no longer"),
+    ] {
+        assert_eq!(stream.expect("signed-out").data["error"], told);
+        assert!(stream.next().is_none(), "that was the last of it");
+    }
+    it.ask(Some(&kept), "POST", "/lock?client=kept", "").expect(200);
+    kept_stream.expect("granted");
 }
 
 #[test]

@@ -35,8 +35,19 @@ impl EventStream {
         EventStream::on(stream, target, last_event_id)
     }
 
-    pub(crate) fn on(mut stream: TcpStream, target: &str, last_event_id: Option<&str>) -> EventStream {
+    /// The same for somebody who signs on.
+    pub(crate) fn open_as(addr: SocketAddr, target: &str, authorization: &str) -> EventStream {
+        let stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        EventStream::with_header(stream, target, &format!("authorization: {authorization}\r\n"))
+    }
+
+    pub(crate) fn on(stream: TcpStream, target: &str, last_event_id: Option<&str>) -> EventStream {
         let header = last_event_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
+        EventStream::with_header(stream, target, &header)
+    }
+
+    fn with_header(mut stream: TcpStream, target: &str, header: &str) -> EventStream {
         stream.write_all(format!("GET {target} HTTP/1.1\r\nhost: test\r\n{header}\r\n").as_bytes()).unwrap();
         let mut stream = BufReader::new(stream);
         let mut head = String::new();

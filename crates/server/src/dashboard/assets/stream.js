@@ -81,6 +81,8 @@ export class Stream extends EventTarget {
       // What is missing cannot be had from here, and after lagging the same place would only be too slow again: look anew.
       if (type === "lagging") this.#lastId = null;
       this.dispatchEvent(new Event("resync"));
+    } else if (type === "signed-out") {
+      // The stream ends here, and connecting again says why in its own words.
     } else {
       this.dispatchEvent(new CustomEvent("event", { detail: said }));
     }
