@@ -127,6 +127,47 @@ fn a_reload_forgets_tokens_but_not_failures() {
     assert!(matches!(look(&after, ELSEWHERE, &[("authorization", &bearer)], None), Err(Refused::TooMany { .. })));
 }
 
+/// A provider that publishes these keys.
+#[derive(Debug)]
+struct Provider(Vec<u8>);
+
+impl Fetch for Provider {
+    fn get<'a>(&'a self, _: &'a str) -> Fetched<'a> {
+        Box::pin(async { Ok(self.0.clone().into()) })
+    }
+
+    fn post<'a>(&'a self, _: &'a str, _: Form) -> Fetched<'a> {
+        unreachable!("keys are not asked for with a form")
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_was_checked_a_moment_ago_is_not_trusted_past_its_end() {
+    use crate::bearer::tests::{Claims, ISSUER, NOW, Signer, expected, jwks};
+    let signer = Signer::new("ES256", "k1");
+    let keys = crate::jwks::KeySource {
+        issuer: ISSUER.to_owned(),
+        jwks_uri: Some("https://login.example.org/keys".to_owned()),
+        allow_http: false,
+    };
+    let oidc = OidcSettings { keys, ring: crate::jwks::RingSettings::default(), expected: expected(), login: None };
+    let fetch: Arc<dyn Fetch> = Arc::new(Provider(jwks(&[&signer])));
+    let it = SignOn::new(Settings { oidc: Some(oidc), ..Settings::default() }, &fetch, None);
+    // It ends within the minute for which it is remembered, and has the leeway of half a minute after that.
+    let token = signer.sign(&Claims::good().with("exp", &serde_json::json!(NOW.unix_s + 10)));
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).unwrap())]);
+    let look = |after_s: u64| {
+        let now = Now { unix_s: NOW.unix_s + after_s, mono_us: after_s * 1_000_000 };
+        it.look(&Evidence { headers: &headers, peer: ELSEWHERE.parse().unwrap(), certificate: None, now })
+    };
+    let Ok(Looked::Ask(question)) = look(0) else { panic!("it is new") };
+    assert_eq!(&**it.ask(question).await.unwrap().name().unwrap(), "alice");
+    assert!(matches!(look(39), Ok(Looked::Known(_))), "remembered");
+    let Ok(Looked::Ask(question)) = look(40) else { panic!("remembered past its end") };
+    let refused = it.ask(question).await;
+    assert!(matches!(refused, Err(Refused::Invalid { source: Some(Source::Oidc), .. })), "{refused:?}");
+}
+
 #[test]
 fn cookies_are_found_among_others() {
     for (sent, expected) in [

@@ -68,7 +68,9 @@ fn a_stream_ends_with_the_right_to_read_it() {
     let it = Guarded::start(&format!("{tokens}{}", policy(all)));
     let open = |member: &Member| EventStream::open_as(it.server.addr, "/v1/events", &member.bearer());
     let mut streams = [&kept, &revoked, &expiring, &demoted].map(open);
-    streams.iter_mut().for_each(|stream| drop(stream.expect("hello")));
+    for stream in &mut streams {
+        stream.expect("hello");
+    }
 
     let tokens = [&kept, &expiring, &demoted].map(|member| &*member.snippet).concat();
     it.rewrite(&format!("{tokens}{}", policy(r#""kept", "expiring""#)));
