@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 missing=()
 command -v faketime >/dev/null || missing+=(faketime)
 command -v curl >/dev/null || missing+=(curl)
+command -v openssl >/dev/null || missing+=(openssl)
 command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # A reverse proxy, without the service that Debian's `apache2` would start.

@@ -27,11 +27,16 @@ pub(crate) struct Keeper {
 struct Watched {
     files: TlsFiles,
     /// What was in them when they were last tried, whether that went well or not.
-    tried: Digest,
+    tried: Seen,
+    /// What is being served with.
+    in_force: Digest,
     /// What was in them at the last look, if that was something new. It is tried when it is still so at the next look:
     /// files are not written at once, and not all at once.
-    new: Option<Digest>,
+    new: Option<Seen>,
 }
+
+/// What is in the files, or why nobody can tell.
+type Seen = Result<Digest, ConfigError>;
 
 /// What is in the files.
 struct Texts {
@@ -82,25 +87,24 @@ impl Keeper {
 
     fn look(&self) {
         let watched = self.watched().clone();
-        // What is gone for a moment will be back, or be missed at the next start.
-        let Ok(texts) = Texts::read(&watched.files) else { return };
-        let digest = texts.digest();
-        if digest == watched.tried {
-            self.watched().new = None;
+        let texts = Texts::read(&watched.files);
+        let seen = texts.as_ref().map(Texts::digest).map_err(Clone::clone);
+        if seen == watched.tried || seen == Ok(watched.in_force) {
+            *self.watched() = Watched { tried: seen, new: None, ..watched };
             return;
         }
-        if watched.new != Some(digest) {
-            self.watched().new = Some(digest);
+        if watched.new.as_ref() != Some(&seen) {
+            self.watched().new = Some(seen);
             return;
         }
-        match texts.material(&watched.files) {
-            Ok(material) => {
-                self.replace(Fresh { material, watched: Watched { tried: digest, new: None, ..watched } });
+        match texts.and_then(|texts| Ok((texts.material(&watched.files)?, texts.digest()))) {
+            Ok((material, in_force)) => {
+                self.replace(Fresh { material, watched: Watched { tried: seen, in_force, new: None, ..watched } });
                 tracing::info!("the certificate has changed; new connections get the new one");
             }
             Err(error) => {
                 tracing::warn!("the certificate has changed and cannot be used, the one before stays: {error}");
-                *self.watched() = Watched { tried: digest, new: None, ..watched };
+                *self.watched() = Watched { tried: seen, new: None, ..watched };
             }
         }
     }
@@ -113,7 +117,8 @@ impl Keeper {
 /// Reads the files, or says which is wrong and why.
 pub(crate) fn read(files: &TlsFiles) -> Result<Fresh, ConfigError> {
     let texts = Texts::read(files)?;
-    let watched = Watched { files: files.clone(), tried: texts.digest(), new: None };
+    let digest = texts.digest();
+    let watched = Watched { files: files.clone(), tried: Ok(digest), in_force: digest, new: None };
     Ok(Fresh { material: texts.material(files)?, watched })
 }
 

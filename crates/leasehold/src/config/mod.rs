@@ -30,7 +30,7 @@ use sources::{Given, Layer, Source};
 pub(crate) use tls::{NamedFile, TlsFiles};
 
 /// A mistake in the configuration, in a sentence.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError(String);
 
 impl ConfigError {

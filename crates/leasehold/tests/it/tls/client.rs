@@ -60,6 +60,19 @@ impl HttpsClient {
         bearer: Option<&str>,
         body: &str,
     ) -> io::Result<(u16, Value)> {
+        let (head, body) = self.exchange(method, target, bearer, body)?;
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    /// The head of the answer as it came, and its body.
+    pub(crate) fn exchange(
+        &mut self,
+        method: &str,
+        target: &str,
+        bearer: Option<&str>,
+        body: &str,
+    ) -> io::Result<(String, Vec<u8>)> {
         let authorization = bearer.map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
         let length = body.len();
         let head =
@@ -67,24 +80,16 @@ impl HttpsClient {
         let stream = self.stream.get_mut();
         stream.write_all(format!("{head}{body}").as_bytes())?;
         stream.flush()?;
-        let mut status = String::new();
-        if self.stream.read_line(&mut status)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            self.stream.read_line(&mut line)?;
-            if line.trim().is_empty() {
-                break;
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.stream.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
-        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        Ok((head, body))
     }
 }

@@ -1,10 +1,13 @@
 //! HTTPS as clients see it: curl with the authority's certificate, both versions of HTTP, plain HTTP told where to go.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 
 use super::authority::{Authority, launch};
-use crate::support::{Client, PATIENCE, leasehold, output_of, until};
+use super::client::HttpsClient;
+use crate::support::{Client, Launch, PATIENCE, leasehold, output_of, until};
 
 fn curl(directory: &Path, args: &[&str]) -> Output {
     output_of(std::process::Command::new("curl").current_dir(directory).args(["-sS", "--max-time", "20"]).args(args))
@@ -88,4 +91,68 @@ fn the_health_check_speaks_tls_too() {
     let (code, told) = check(&[], &[]);
     assert_eq!(code, Some(1));
     assert!(told.contains("400 Bad Request"), "{told}");
+}
+
+/// As much of a provider as sending somebody there takes: its description, on a port of this machine.
+fn provider() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let issuer = format!("http://{}", listener.local_addr().unwrap());
+    let description = serde_json::json!({
+        "issuer": issuer, "jwks_uri": format!("{issuer}/keys"), "authorization_endpoint": format!("{issuer}/auth"),
+        "token_endpoint": format!("{issuer}/token"),
+    });
+    let body = description.to_string();
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    // Ends with the process: nobody waits for it.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]).and_then(|_| stream.write_all(answer.as_bytes()));
+        }
+    });
+    issuer
+}
+
+#[test]
+fn cookies_of_a_login_are_for_encrypted_connections_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.server().write(directory.path(), "server");
+    let issuer = provider();
+    let config = format!("[auth.oidc]\nissuer = \"{issuer}\"\naudience = \"leasehold\"\nclient_id = \"dashboard\"\n");
+    std::fs::write(directory.path().join("leasehold.toml"), config).unwrap();
+    let server = launch(directory.path()).start();
+    let mut client = HttpsClient::connect(server.addr, &authority, None).unwrap();
+    let (head, _) = client.exchange("GET", "/login", None, "").unwrap();
+    assert!(head.starts_with("HTTP/1.1 303"), "{head}");
+    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{head}"));
+    let cookie = header("set-cookie: ");
+    assert!(cookie.starts_with("__Host-leasehold-login=") && cookie.ends_with("; Secure"), "{cookie}");
+    assert!(header("location: ").contains("redirect_uri=https%3A%2F%2Ftest%2Fcallback"), "{head}");
+}
+
+/// The guide's own lines, with the server in between.
+#[test]
+fn the_recipe_of_the_guide_works() {
+    let guide = include_str!("../../../../../docs/sign-on.md");
+    let block = |mark: &str, language: &str| {
+        let fence = format!("```{language}\n");
+        let mut blocks = guide.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
+        blocks.find(|block| block.contains(mark)).unwrap_or_else(|| panic!("no {language} with {mark}"))
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let (making, using) = block("issue()", "sh").split_once("leasehold serve ").unwrap();
+    let sh = |lines: &str| {
+        let output = output_of(std::process::Command::new("sh").args(["-ec", lines]).current_dir(directory.path()));
+        assert!(output.status.success(), "{lines}: {output:?}");
+        said(&output)
+    };
+    sh(making);
+    let settings = block("tls_client_ca", "toml").lines().filter(|line| !line.starts_with("tls_"));
+    std::fs::write(directory.path().join("leasehold.toml"), settings.collect::<Vec<_>>().join("\n")).unwrap();
+    let (flags, using) = using.split_once('\n').unwrap();
+    let launch = Launch::on(&directory.path().join("data")).within(directory.path());
+    let server = flags.split_whitespace().fold(launch, Launch::arg).start();
+    let who = sh(&using.replace("localhost:8080", &format!("localhost:{}", server.addr.port())));
+    assert!(who.contains(r#""name":"ci","source":"certificate","groups":["machines"]"#), "{who}");
 }

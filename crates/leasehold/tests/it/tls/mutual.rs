@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::authority::{Authority, Pair, launch};
 use super::client::HttpsClient;
 use crate::sign_on::support::Member;
-use crate::support::{Server, leasehold, output_of};
+use crate::support::{Server, leasehold, output_of, report};
 
 const POLICIES: &str = r#"
 [[policy]]
@@ -57,14 +57,16 @@ fn nobody_comes_in_without_a_certificate_that_is_vouched_for() {
     let foreign = Authority::new().client("ci");
     let expired = world.authority.expired_client("ci");
     let of_a_server = world.authority.server();
-    for (who, own) in [
+    let unwelcome = [
         ("nobody", None),
         ("one of another authority", Some(&foreign)),
         ("one that has expired", Some(&expired)),
         ("one that is for servers", Some(&of_a_server)),
-    ] {
+    ];
+    for (who, own) in unwelcome {
         assert!(!world.lets_in(own), "{who}");
     }
+    report(format_args!("tls: {} kinds of clients without a good certificate were refused", unwelcome.len()));
     let ci = world.authority.client("ci");
     let mut client = world.connect(Some(&ci));
     let (status, who) = client.get("/v1/whoami", None).unwrap();

@@ -42,17 +42,35 @@ fn a_new_certificate_is_for_new_connections_and_a_broken_one_for_none() {
         assert_eq!(connect().shown(), shown_second);
         healthy(&mut kept);
     }
+}
 
-    // The rest of it comes, and nobody says so.
-    third.write(directory.path(), "server");
-    until("the third certificate", PATIENCE, || (connect().shown() != shown_second).then_some(()));
+#[test]
+fn a_change_is_noticed_without_being_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.server().write(directory.path(), "server");
+    let server = launch(directory.path()).start();
+    let connect = || HttpsClient::connect(server.addr, &authority, None).unwrap();
+    let mut kept = connect();
+    assert_eq!(kept.get("/healthz", None).unwrap().0, 200);
+    let shown_first = kept.shown();
+    authority.server().write(directory.path(), "server");
+    until("the second certificate", PATIENCE, || (connect().shown() != shown_first).then_some(()));
     server.wait_for_line("the certificate has changed; new connections get the new one");
-    // A change for the worse, likewise; an authority's own file is no certificate of ours.
+
+    // A change for the worse: the authority's own certificate is not of this key. And one more: there is none.
+    let certificate = directory.path().join("server.pem");
     std::fs::write(&certificate, authority.pem()).unwrap();
-    let line = server.wait_for_line("the certificate has changed and cannot be used, the one before stays");
-    assert!(line.contains("\"server.key\" is not the key of the certificate"), "{line}");
-    healthy(&mut connect());
-    healthy(&mut kept);
+    let stays = "the certificate has changed and cannot be used, the one before stays: ";
+    server.wait_for_line(&format!(
+        "{stays}tls_key must be a PEM file with the private key of tls_cert, but \"server.key\" is not"
+    ));
+    std::fs::remove_file(&certificate).unwrap();
+    let line = server.wait_for_line("could not be read: No such file or directory");
+    assert!(line.contains(stays), "{line}");
+    for client in [&mut kept, &mut connect()] {
+        assert_eq!(client.get("/healthz", None).unwrap().0, 200);
+    }
 }
 
 #[test]
