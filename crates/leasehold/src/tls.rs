@@ -67,10 +67,14 @@ impl Keeper {
 
     /// From the next connection on.
     pub(crate) fn replace(&self, Fresh { material, watched }: Fresh) {
+        self.install(material, &mut self.watched(), watched);
+    }
+
+    fn install(&self, material: Material, watched: &mut Watched, after: Watched) {
         say_how_long(&material);
         self.observer.certificate_ends(material.not_after_s);
         self.tls.replace(material);
-        *self.watched() = watched;
+        *watched = after;
     }
 
     /// Looks at the files now and then, for as long as it is polled.
@@ -86,25 +90,28 @@ impl Keeper {
     }
 
     fn look(&self) {
-        let watched = self.watched().clone();
-        let texts = Texts::read(&watched.files);
+        let before = self.watched().clone();
+        let texts = Texts::read(&before.files);
         let seen = texts.as_ref().map(Texts::digest).map_err(Clone::clone);
-        if seen == watched.tried || seen == Ok(watched.in_force) {
-            *self.watched() = Watched { tried: seen, new: None, ..watched };
+        let is_known = seen == before.tried || seen == Ok(before.in_force);
+        let is_settled = before.new.as_ref() == Some(&seen);
+        let tried = (!is_known && is_settled)
+            .then(|| texts.and_then(|texts| Ok((texts.material(&before.files)?, texts.digest()))));
+        let mut watched = self.watched();
+        if watched.files != before.files || watched.in_force != before.in_force {
+            // SIGHUP came in between, and has read them itself.
             return;
         }
-        if watched.new.as_ref() != Some(&seen) {
-            self.watched().new = Some(seen);
-            return;
-        }
-        match texts.and_then(|texts| Ok((texts.material(&watched.files)?, texts.digest()))) {
-            Ok((material, in_force)) => {
-                self.replace(Fresh { material, watched: Watched { tried: seen, in_force, new: None, ..watched } });
+        match tried {
+            None if is_known => (watched.tried, watched.new) = (seen, None),
+            None => watched.new = Some(seen),
+            Some(Ok((material, in_force))) => {
+                self.install(material, &mut watched, Watched { tried: seen, in_force, new: None, ..before });
                 tracing::info!("the certificate has changed; new connections get the new one");
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 tracing::warn!("the certificate has changed and cannot be used, the one before stays: {error}");
-                *self.watched() = Watched { tried: seen, new: None, ..watched };
+                (watched.tried, watched.new) = (seen, None);
             }
         }
     }
