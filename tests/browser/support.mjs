@@ -40,6 +40,7 @@ export class Server {
   #child = null;
   #dir;
   url = null;
+  adminUrl = null; // where operators have an address of their own
 
   static async start(t, ...args) {
     const server = new Server();
@@ -74,9 +75,11 @@ export class Server {
       this.#child.once("exit", (code) => reject(new Error(`the server ended with ${code}: ${said}`)));
       this.#child.stderr.on("data", (piece) => {
         said += piece;
-        const found = /listening on (http:\/\/[^\s,]+)/.exec(said.replaceAll(/\x1b\[[0-9;]*m/g, ""));
+        const plain = said.replaceAll(/\x1b\[[0-9;]*m/g, "");
+        const found = /listening on (http:\/\/[^\s,]+)/.exec(plain);
         if (!found) return;
         clearTimeout(late);
+        this.adminUrl = /admin actions are served on (http:\/\/\S+)/.exec(plain)?.[1] ?? null;
         said = "";
         resolve(found[1]);
       });

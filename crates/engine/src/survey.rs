@@ -64,8 +64,10 @@ pub struct ResourceLine {
     pub longest_wait_us: Option<u64>,
     /// Until the first of its holders changes status by the clock alone: expires, or ends its grace.
     pub next_expiry_us: Option<u64>,
-    /// Who has it, if that is one who has a name: a lock's holder or last holder, elsewhere whoever signed on.
+    /// The name of whoever has its lowest slot taken: a lock's holder or last holder, elsewhere whoever signed on.
     pub holder: Option<Arc<str>>,
+    /// What that one said along with its claim, which may name it, too.
+    pub metadata: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -168,9 +170,9 @@ impl State {
 
     fn line(&self, now: Moment, rix: Rix) -> ResourceLine {
         let resource = &self.resources[rix];
-        let only_holder = resource.slots.iter().next().filter(|_| resource.slots.used() == 1);
-        let only_holder = only_holder.map(|(_, cix)| &self.claims[cix]);
-        let state = match only_holder.map(|claim| claim.status) {
+        let first_holder = resource.slots.iter().next().map(|(_, cix)| &self.claims[cix]);
+        // Only locks have these, and a single slot.
+        let state = match first_holder.map(|claim| claim.status) {
             Some(Status::Grace) => ResourceState::Grace,
             Some(Status::Lapsed) => ResourceState::Lapsed,
             _ if resource.waiting > 0 => ResourceState::Contended,
@@ -188,7 +190,8 @@ impl State {
             state,
             longest_wait_us: resource.queue_head.some().map(|cix| now.at.since(self.claims[cix].created_at)),
             next_expiry_us: first_due.map(|due_at| due_at.since(now.at)),
-            holder: only_holder.and_then(|claim| claim.client().cloned()),
+            holder: first_holder.and_then(|claim| claim.client().cloned()),
+            metadata: first_holder.and_then(|claim| self.shown_of(claim).1),
         }
     }
 

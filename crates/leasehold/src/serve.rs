@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use leasehold_engine::Limits;
 use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
-use leasehold_server::{App, Clock, Driver, Face, Lead, Observer, http};
+use leasehold_server::{App, Clock, Driver, Face, Lead, Observer, Settings, http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -138,7 +138,9 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
 
     let http_limits = config.settings.http.clone();
     let app = |face| {
-        let app = App::facing(face, config.settings.clone(), driver.handle(), Arc::clone(&observer));
+        let callers_addr = (face == Face::Operators).then_some(addr);
+        let settings = Settings { callers_addr, ..config.settings.clone() };
+        let app = App::facing(face, settings, driver.handle(), Arc::clone(&observer));
         Arc::new(app.guarded(Arc::clone(&guard)))
     };
     let (stop, stopped) = watch::channel(false);

@@ -30,6 +30,8 @@ pub(crate) enum Action {
 pub enum Class {
     /// Whoever borrows, claims and locks.
     Api,
+    /// They, and whoever looks after what is lent: finds a claim, gives something back, takes somebody out of a queue.
+    Tend,
     /// Whoever watches: sees everything but secrets, changes nothing.
     Observe,
     /// Whoever runs the service: changes what belongs to others.
@@ -57,8 +59,8 @@ impl Face {
     fn serves(self, class: Class) -> bool {
         match (self, class) {
             (Face::Whole, _) | (_, Class::Health | Class::SignOn | Class::Docs) => true,
-            (Face::Callers, class) => class == Class::Api,
-            (Face::Operators, class) => matches!(class, Class::Observe | Class::Admin),
+            (Face::Callers, class) => matches!(class, Class::Api | Class::Tend),
+            (Face::Operators, class) => matches!(class, Class::Observe | Class::Admin | Class::Tend),
         }
     }
 }
@@ -67,7 +69,19 @@ impl Action {
     /// The one place that says whom each endpoint is for.
     pub(crate) fn class(self) -> Class {
         match self {
-            Action::Pools(_) | Action::Claims(_) | Action::Lock(_) => Class::Api,
+            Action::Pools(_) => Class::Api,
+            Action::Claims(action) => match action {
+                claims::Action::List | claims::Action::Show | claims::Action::Update => Class::Tend,
+                claims::Action::Create
+                | claims::Action::ListResources
+                | claims::Action::ShowResource
+                | claims::Action::PutResource
+                | claims::Action::DeleteResource => Class::Api,
+            },
+            Action::Lock(action) => match action {
+                lock::Action::Release => Class::Tend,
+                lock::Action::Acquire | lock::Action::Show => Class::Api,
+            },
             Action::Observe(action) => match action {
                 observe::Action::Fence => Class::Api,
                 observe::Action::Revoke => Class::Admin,
@@ -122,18 +136,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_listeners_share_what_is_for_everybody_and_nothing_else() {
+    fn two_listeners_share_what_is_for_both_and_nothing_else() {
         let table =
             |face| endpoints(face).into_iter().map(|it| (it.method, it.pattern, it.handler)).collect::<Vec<_>>();
         let (whole, callers, operators) = (table(Face::Whole), table(Face::Callers), table(Face::Operators));
         for endpoint in &whole {
-            let is_shared = matches!(endpoint.2.class(), Class::Health | Class::SignOn | Class::Docs);
+            let is_shared = matches!(endpoint.2.class(), Class::Health | Class::SignOn | Class::Docs | Class::Tend);
             let served = [&callers, &operators].into_iter().filter(|table| table.contains(endpoint)).count();
             assert_eq!(served, if is_shared { 2 } else { 1 }, "{endpoint:?}");
         }
-        let serves = |table: &[(Method, &str, Action)], path| table.iter().any(|(_, pattern, _)| *pattern == path);
-        assert!(serves(&operators, "/metrics") && !serves(&callers, "/metrics"));
-        assert!(serves(&callers, "/lock") && !serves(&operators, "/lock"));
-        assert!(serves(&callers, "/docs") && serves(&operators, "/healthz"));
+        let serves = |table: &[(Method, &str, Action)], method, path| {
+            table.iter().any(|(known, pattern, _)| *known == method && *pattern == path)
+        };
+        assert!(serves(&operators, Method::GET, "/metrics") && !serves(&callers, Method::GET, "/metrics"));
+        assert!(serves(&callers, Method::POST, "/lock") && !serves(&operators, Method::POST, "/lock"));
+        assert!(serves(&callers, Method::DELETE, "/lock") && serves(&operators, Method::DELETE, "/lock"));
+        assert!(serves(&callers, Method::GET, "/docs") && serves(&operators, Method::GET, "/healthz"));
     }
 }

@@ -1,6 +1,8 @@
 //! What an operator may set about the service, as plain values with their defaults. Where they come from (flags,
 //! environment, file) is left to the binary.
 
+use std::net::SocketAddr;
+
 use crate::http::HttpLimits;
 
 const S_US: u64 = 1_000_000;
@@ -27,6 +29,8 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Whether callers use https:// to reach us, as far as we know.
     pub speaks_tls: bool,
+    /// Where callers are served, for a listener that does not serve them itself.
+    pub callers_addr: Option<SocketAddr>,
     /// How long an answer waits for the store before it becomes a 502.
     pub store_timeout_us: u64,
     /// Callers waiting in queues, in all. The next one gets a 503.
@@ -51,6 +55,7 @@ impl Default for Settings {
             retain_max: 100_000,
             public_url: None,
             speaks_tls: false,
+            callers_addr: None,
             store_timeout_us: 10 * S_US,
             max_waiters: 100_000,
             access_log: false,

@@ -247,12 +247,14 @@ impl Names {
 }
 
 fn resource_line(line: &ResourceLine) -> String {
-    let ResourceLine { resource, capacity, in_use, waiting, state, longest_wait_us, next_expiry_us, holder } = line;
+    let ResourceLine { resource, capacity, in_use, waiting, state, longest_wait_us, next_expiry_us, holder, metadata } =
+        line;
     let mut parts = vec![format!("{} {}", key(resource), state.as_str())];
     parts.push(format!("{in_use} of {capacity} in use, {waiting} waiting"));
     parts.extend(longest_wait_us.map(|us| format!("longest {}", duration(us))));
     parts.extend(next_expiry_us.map(|us| format!("next expiry in {}", duration(us))));
     parts.extend(holder.as_ref().map(|client| format!("holder {client}")));
+    parts.extend(metadata.as_ref().map(|metadata| format!("its metadata {metadata}")));
     parts.join(", ")
 }
 

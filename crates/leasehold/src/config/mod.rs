@@ -156,6 +156,8 @@ impl Chosen {
             retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
             public_url: self.optional("public_url", keys::read_url)?,
             speaks_tls: tls.is_some(),
+            // Only known once it listens.
+            callers_addr: None,
             store_timeout_us: self.duration("store_timeout")?,
             max_waiters: usize::try_from(self.integer("max_waiters")?).expect("its range fits"),
             access_log: self.required("access_log", keys::read_bool)?,

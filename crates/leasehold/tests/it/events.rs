@@ -220,16 +220,23 @@ fn a_second_address_takes_what_is_for_operators() {
     }
     callers.call("GET", "/v1/events", "").unwrap().expect(404);
     EventStream::open(addr, "/v1/events", None).expect("hello");
-    for (method, target) in
-        [("GET", "/lock?job=deploy"), ("GET", "/v1/claims/"), ("GET", "/v1/fence?kind=lock&resource=deploy&token=1")]
-    {
+    for (method, target, elsewhere) in [
+        ("GET", "/lock?job=deploy", 405),
+        ("GET", "/v1/resources/", 404),
+        ("GET", "/v1/fence?kind=lock&resource=deploy&token=1", 404),
+    ] {
         callers.call(method, target, "").unwrap().expect(200);
-        operators.call(method, target, "").unwrap().expect(404);
+        operators.call(method, target, "").unwrap().expect(elsewhere);
     }
-    for target in ["/healthz", "/readyz"] {
+    for target in ["/healthz", "/readyz", "/v1/claims/"] {
         callers.call("GET", target, "").unwrap().expect(200);
         operators.call("GET", target, "").unwrap().expect(200);
     }
+    let told = |client: &mut Client| client.call("GET", "/v1/whoami", "").unwrap().expect(200).text("api_url");
+    assert_eq!(told(&mut callers), "http://test", "where the caller found it");
+    assert_eq!(told(&mut operators), format!("http://{}", server.addr), "where callers find it");
+    operators.call("POST", "/lock?job=deploy&client=bob", "").unwrap().expect(405);
+    operators.call("DELETE", "/lock?job=deploy&client=ann", "").unwrap().expect(200);
     let (status, log) = server.stop(Signal::TERM);
     assert!(status.success(), "{log}");
 }

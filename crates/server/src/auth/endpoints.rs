@@ -5,6 +5,7 @@ use leasehold_auth::Now;
 
 use super::{Caller, Guard, login, whoami};
 use crate::dialect::Call;
+use crate::dialect::claims::routes::api_url;
 use crate::http::router::Endpoint;
 use crate::http::{Body, Problem, RequestId};
 
@@ -29,14 +30,17 @@ pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// Without sign-on there is nobody to know.
-    Whoami(Option<Caller>),
+    Whoami {
+        who: Option<Caller>,
+        api_url: String,
+    },
     Login(Box<login::Step>),
 }
 
 impl Asked {
     pub(super) fn said_by(&mut self, caller: Caller) {
         match self {
-            Asked::Whoami(who) => *who = Some(caller),
+            Asked::Whoami { who, .. } => *who = Some(caller),
             Asked::Login(_) => {}
         }
     }
@@ -44,7 +48,7 @@ impl Asked {
 
 pub(crate) fn parse(action: Action, call: &Call<'_>, guard: &Guard) -> Result<Asked, Problem> {
     let step = match action {
-        Action::Whoami => return Ok(Asked::Whoami(None)),
+        Action::Whoami => return Ok(Asked::Whoami { who: None, api_url: api_url(call) }),
         Action::Login => login::begin(call, guard)?,
         Action::Callback => login::finish(call, guard)?,
         Action::Logout => login::forget(call, guard)?,
@@ -54,7 +58,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>, guard: &Guard) -> Result<As
 
 pub(crate) async fn answer(asked: Asked, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
     match asked {
-        Asked::Whoami(who) => Ok(whoami::answer(who.as_ref(), id)),
+        Asked::Whoami { who, api_url } => Ok(whoami::answer(who.as_ref(), &api_url, id)),
         // On the heap: it talks to the provider, and every parked caller would have room for that.
         Asked::Login(step) => Box::pin(login::answer(*step, id, now)).await,
     }

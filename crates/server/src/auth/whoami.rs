@@ -1,5 +1,5 @@
 //! `GET /v1/whoami`: who the service takes a caller for, and what that name may do. For people who wonder why they are
-//! refused, and for the dashboard, which shows only the buttons that work.
+//! refused, and for the dashboard, which shows only the buttons that work, and where to send calls to.
 
 use http::{Response, StatusCode};
 
@@ -7,7 +7,7 @@ use super::Caller;
 use crate::dialect::text::{Object, write_string};
 use crate::http::{Body, RequestId, response};
 
-pub(super) fn answer(who: Option<&Caller>, id: &RequestId) -> Response<Body> {
+pub(super) fn answer(who: Option<&Caller>, api_url: &str, id: &RequestId) -> Response<Body> {
     let mut object = Object::new();
     object.boolean("sign_on", who.is_some());
     if let Some(Caller { identity, sign_on }) = who {
@@ -25,6 +25,7 @@ pub(super) fn answer(who: Option<&Caller>, id: &RequestId) -> Response<Body> {
         }
         object.raw("actions", &actions).boolean("login", sign_on.login().is_some());
     }
+    object.string("api_url", api_url);
     response::json(StatusCode::OK, id, object.end())
 }
 

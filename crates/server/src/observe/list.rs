@@ -1,6 +1,7 @@
 //! `GET /v1/observe/resources`: all resources, filtered, sorted and counted. The engine is surveyed slice by slice, so
 //! that a list of a hundred thousand holds up nobody, and only the lines of the page are kept.
 
+use std::borrow::Cow;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use tokio::sync::Semaphore;
 use super::Observer;
 use super::digest::PoolDigest;
 use super::key::{parse_kind, public_name, write_key};
+use super::label::{label_of, may_have};
 use crate::dialect::text::{Object, array};
 use crate::dialect::{Reply, ask, unserved};
 use crate::driver::Handle;
@@ -113,7 +115,9 @@ impl List {
             && self.state.is_none_or(|state| state == line.state)
             && self.search.as_ref().is_none_or(|search| {
                 let has = |text: &str| text.to_lowercase().contains(&**search);
-                has(name) || line.holder.as_deref().is_some_and(has)
+                let named =
+                    || line.metadata.as_deref().filter(|metadata| may_have(metadata, search)).and_then(label_of);
+                has(name) || line.holder.as_deref().is_some_and(has) || named().is_some_and(|label| has(&label))
             })
     }
 
@@ -295,7 +299,12 @@ pub(super) fn write_line(object: &mut Object, line: &ResourceLine, name: &str) {
         .string("state", line.state.as_str())
         .optional_seconds("longest_wait_s", line.longest_wait_us)
         .optional_seconds("next_expiry_s", line.next_expiry_us)
-        .optional_string("holder", line.holder.as_deref());
+        .optional_string("holder", holder(line).as_deref());
+}
+
+fn holder(line: &ResourceLine) -> Option<Cow<'_, str>> {
+    let named = line.holder.as_deref().map(Cow::Borrowed);
+    named.or_else(|| line.metadata.as_deref().and_then(label_of).map(Cow::Owned))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 mod detail;
 pub(crate) mod digest;
 pub(crate) mod key;
+mod label;
 mod list;
 mod log;
 pub(crate) mod openapi;

@@ -175,7 +175,10 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         .member("next_expiry_s", or_null(Schema::seconds().says("Until a lease or a grace ends by itself.")))
         .member(
             "holder",
-            or_null(Schema::string().says("Who has it, if it is one who has a name; a lock's last holder, too.")),
+            or_null(Schema::string().says(
+                "Who has it, or the first of them, by name: a lock's client or last client, whoever signed on, or what a claim's \
+                 metadata calls itself (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).",
+            )),
         );
     vec![
         (

@@ -72,7 +72,7 @@ fn unreachable_provider() -> Answer {
 fn whoami() -> Operation {
     let example = json!({
         "sign_on": true, "name": "ci", "source": "token", "groups": ["builders"], "actions": ["inspect", "acquire"],
-        "login": false
+        "login": false, "api_url": "http://127.0.0.1:8080"
     });
     new("whoami", "Who you are taken for, and what you may do")
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
@@ -140,7 +140,13 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 .maybe("source", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
                 .maybe("groups", Schema::array(Schema::string()))
                 .maybe("actions", Schema::array(Schema::string()))
-                .maybe("login", Schema::boolean().says("Whether the dashboard has a login of its own.")),
+                .maybe("login", Schema::boolean().says("Whether the dashboard has a login of its own."))
+                .member(
+                    "api_url",
+                    Schema::string().says(
+                        "What the addresses of calls begin with; not this address where operators have their own.",
+                    ),
+                ),
         ),
         ("SignedOut", Schema::object().member("signed_out", Schema::constant(true))),
         ("Health", Schema::object().member("status", Schema::constant("ok"))),

@@ -17,7 +17,7 @@ export class Problem extends Error {
 export const listResources = (query) => call(`/v1/observe/resources?${new URLSearchParams(query)}`);
 export const getResource = (key) => call(`/v1/observe/resources/${encodeURIComponent(key)}`);
 export const getHistory = (key) => call(`/v1/observe/resources/${encodeURIComponent(key)}/history?limit=5000`);
-/** The claims on a resource since a time, oldest first; of the API itself, so not there where the dashboard has its own address. */
+/** The claims on a resource since a time, oldest first. */
 export const listClaims = (resource, since_unix) => call(`/v1/claims/?${new URLSearchParams({ resource, minimum_created: since_unix, limit: 1000 })}`);
 export const getSeries = () => call("/v1/observe/series");
 export const findPool = (id) => call("/v1/observe/pool", "POST", { id });

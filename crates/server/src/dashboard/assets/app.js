@@ -157,7 +157,10 @@ function showTheme() {
 }
 
 showTheme();
-void learnWho().then(() => detail.redraw());
+void learnWho().then(() => {
+  detail.redraw();
+  overview.redraw();
+});
 route();
 store.resync();
 void charts.refresh();

@@ -1,10 +1,11 @@
-// What a server with nothing in it shows: three lines to try, one a dialect, against the very address the page came from.
+// What a server with nothing in it shows: three lines to try, one a dialect, against the address that callers use.
 
 import { copy, h } from "./dom.js";
+import { apiUrl } from "./who.js";
 
 /** The element. The pool's id is made up on the spot, and is nowhere but in the text to copy. */
 export function emptyState() {
-  const at = location.origin;
+  const at = apiUrl();
   const pool = randomUuid();
   const lines = [
     ["Take a lock", "It sticks with its holder; the same line renews it.", `curl -X POST '${at}/lock?client=laptop1&ttl=60s'`],
@@ -20,7 +21,7 @@ export function emptyState() {
       h("div", { class: "line" },
         h("code", { tabindex: "0", "aria-label": `Command: ${title}` }, line),
         h("button", { type: "button", class: "small", "aria-label": `Copy: ${title}`, onclick: (event) => copy(line, event.currentTarget) }, "Copy"))))),
-    h("p", { class: "hint" }, "Every call is in the ", h("a", { href: "/docs" }, "API documentation"), "."));
+    h("p", { class: "hint" }, "Every call is in the ", h("a", { href: at === location.origin ? "/docs" : `${at}/docs` }, "API documentation"), "."));
 }
 
 // crypto.randomUUID is only there in secure contexts, and plain http on another host is none.

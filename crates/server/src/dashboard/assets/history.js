@@ -7,7 +7,9 @@
 
 const KEPT = 5000;
 const ENDS = new Set(["released", "expired", "revoked", "withdrawn", "aborted", "timed_out", "deleted", "handed_back", "superseded"]);
-const LABEL_FIELDS = ["client", "owner", "user", "name", "job", "host", "by"];
+// As observe/label.rs has them, so that the list and the detail call people alike.
+const LABEL_FIELDS = ["client", "owner", "user", "name", "who", "job", "host", "by"];
+const LABEL_MAX = 80;
 
 export class History {
   holds = new Map(); // token -> hold
@@ -170,12 +172,13 @@ function wait(event, start, how) {
 function labelOf(one) {
   if (one.client) return one.client;
   const { metadata } = one;
-  if (typeof metadata === "string" && metadata !== "" && metadata.length <= 80) return metadata;
-  if (metadata && typeof metadata === "object") {
-    for (const field of LABEL_FIELDS) if (typeof metadata[field] === "string" && metadata[field] !== "") return metadata[field];
-  }
-  return null;
+  if (isLabel(metadata)) return metadata;
+  if (!metadata || typeof metadata !== "object") return null;
+  const field = LABEL_FIELDS.find((name) => isLabel(metadata[name]));
+  return field ? metadata[field] : null;
 }
+
+const isLabel = (text) => typeof text === "string" && text !== "" && text.length <= LABEL_MAX;
 
 /**
  * Places stretches in as few rows as need be so that none overlap, first come first placed; those past `rows` go in the last.

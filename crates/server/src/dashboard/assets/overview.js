@@ -6,6 +6,7 @@ import { emptyState } from "./empty.js";
 import { count, looksLikePoolId, plural } from "./format.js";
 import { Row } from "./rows.js";
 import { onTick } from "./ticker.js";
+import { apiUrl } from "./who.js";
 
 const OVERSCAN = 6;
 const SEARCH_MS = 120;
@@ -55,6 +56,14 @@ export class Overview {
   select(key) {
     this.#selected = key;
     this.#later();
+  }
+
+  /** What we know of the server has changed, and with it where its lines to try lead. */
+  redraw() {
+    if (this.#empty === null || apiUrl() === location.origin) return;
+    const again = emptyState();
+    this.#empty.replaceWith(again);
+    this.#empty = again;
   }
 
   /** Puts the focus back on the row of `key`, as after closing its detail. */

@@ -2,7 +2,7 @@
 // overview.js.
 
 import { h, setAttr, setText } from "./dom.js";
-import { count, KIND_WORD, nameOf, STATE_WORD, whole } from "./format.js";
+import { count, KIND_WORD, nameOf, plural, STATE_WORD, whole } from "./format.js";
 import { icon } from "./icons.js";
 import { tick_ms } from "./ticker.js";
 
@@ -70,8 +70,7 @@ export class Row {
     setText(this.use, `${count(row.in_use)} / ${count(row.capacity)}`);
     this.element.classList.toggle("single", row.capacity === 1);
     drawBar(this.bar, row);
-    const holder = row.holder ?? (row.in_use > 1 ? `${count(row.in_use)} holders` : row.in_use === 1 ? "1 holder" : "");
-    setText(this.holder, holder);
+    setText(this.holder, holders(row));
     setAttr(this.holder, "title", row.holder);
     this.holder.classList.toggle("anonymous", row.holder === null);
     setText(this.waiting, row.waiting > 0 ? count(row.waiting) : "");
@@ -92,6 +91,12 @@ export class Row {
     void this.element.offsetWidth; // restarts the animation
     this.element.classList.add("news");
   }
+}
+
+// The first of them by name, and how many more.
+function holders({ holder, in_use }) {
+  if (holder !== null) return in_use > 1 ? `${holder} +${count(in_use - 1)}` : holder;
+  return in_use > 0 ? plural(in_use, "holder") : "";
 }
 
 function drawBar(bar, row) {

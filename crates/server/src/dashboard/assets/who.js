@@ -22,6 +22,9 @@ export async function learnWho() {
 /** Whether there is anything we may do this to. Which of them, the server says when asked. */
 export const may = (action) => !known.sign_on || (known.actions ?? []).includes(action);
 
+/** What the addresses of calls begin with: ours, unless the dashboard has an address of its own. */
+export const apiUrl = () => known.api_url ?? location.origin;
+
 /** Where to sign in with a browser, null where that is not how it is done. */
 export const signInAt = () => (known.login === true ? "/login" : null);
 
