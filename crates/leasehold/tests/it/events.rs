@@ -304,5 +304,18 @@ fn a_long_list_comes_page_by_page_and_everything_in_it_once() {
     assert_eq!(last, "r002999");
     let found = client.call("GET", "/v1/observe/resources?q=R01234", "").unwrap().expect(200).json();
     assert_eq!(found["matched"], 10);
-    report(format_args!("observe: {RESOURCES} resources, a page of 500 of them in {took:?}"));
+    // A leap lands where counting would, whatever the order.
+    let mut leap = |query: &str| {
+        let began = Instant::now();
+        let page =
+            client.call("GET", &format!("/v1/observe/resources?limit=2&{query}"), "").unwrap().expect(200).json();
+        let names = page["resources"].as_array().unwrap().iter().map(|line| line["name"].as_str().unwrap().to_owned());
+        (names.collect::<Vec<_>>(), page["next"].is_null(), began.elapsed())
+    };
+    let (names, is_last, leapt) = leap("offset=12345");
+    assert_eq!((names, is_last), (vec!["r012345".to_owned(), "r012346".to_owned()], false));
+    assert_eq!(leap("offset=19999&sort=waiting").0, ["r019999"]);
+    assert_eq!(leap("offset=9&q=r01234").0, ["r012349"]);
+    assert_eq!((leap("offset=20000").0, leap("offset=20000").1), (vec![], true));
+    report(format_args!("observe: {RESOURCES} resources, a page of 500 of them in {took:?}, a leap in {leapt:?}"));
 }

@@ -23,6 +23,7 @@ use crate::http::{Body, Problem, RequestId, response};
 
 pub(super) const LIMIT_DEFAULT: usize = 100;
 pub(super) const LIMIT_MAX: usize = 500;
+pub(super) const OFFSET_MAX: usize = 100_000_000;
 /// Longest text to look for.
 pub(super) const SEARCH_MAX: usize = 1_024;
 /// Resources and holders looked at under the engine's lock in one go: about a fifth of a millisecond.
@@ -40,7 +41,16 @@ pub(crate) struct List {
     search: Option<String>,
     sort: Sort,
     limit: usize,
-    after: Option<Place>,
+    start: Start,
+}
+
+/// Where in the list a page begins.
+#[derive(Debug)]
+enum Start {
+    /// Past so many, as of the moment it is asked for: for somebody who leaps far ahead.
+    At(usize),
+    /// Right after this one, whatever came or went meanwhile.
+    After(Place),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +84,7 @@ impl Place {
 
 impl List {
     pub(super) fn parse(query: &Query<'_>) -> Result<Self, Problem> {
-        query.refuse_unknown(&["kind", "state", "q", "sort", "limit", "after"])?;
+        query.refuse_unknown(&["kind", "state", "q", "sort", "limit", "offset", "after"])?;
         let state = |text: &str| {
             ResourceState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
                 let allowed = ResourceState::ALL.map(ResourceState::as_str).join(", ");
@@ -92,9 +102,23 @@ impl List {
                 Problem::bad_request(format!("limit must be a whole number from 1 to {LIMIT_MAX}, got {}", shown(text)))
             })
         };
+        let offset = |text: &str| {
+            text.parse().ok().filter(|offset| *offset <= OFFSET_MAX).ok_or_else(|| {
+                Problem::bad_request(format!(
+                    "offset must be a whole number from 0 to {OFFSET_MAX}, got {}",
+                    shown(text)
+                ))
+            })
+        };
         let after = |text: &str| {
             Place::parse(text)
                 .ok_or_else(|| Problem::bad_request(format!("after must be what next was, got {}", shown(text))))
+        };
+        let start = match (query.get("offset"), query.get("after")) {
+            (None, None) => Start::At(0),
+            (Some(text), None) => Start::At(offset(text)?),
+            (None, Some(text)) => Start::After(after(text)?),
+            (Some(_), Some(_)) => return Err(Problem::bad_request("offset and after cannot both be given")),
         };
         let search = query.get("q").filter(|text| !text.is_empty());
         if let Some(text) = search.filter(|text| text.len() > SEARCH_MAX) {
@@ -106,7 +130,7 @@ impl List {
             search: search.map(str::to_lowercase),
             sort: query.get("sort").map_or(Ok(Sort::Name), sort)?,
             limit: query.get("limit").map_or(Ok(LIMIT_DEFAULT), limit)?,
-            after: query.get("after").map(after).transpose()?,
+            start,
         })
     }
 
@@ -119,6 +143,12 @@ impl List {
                     || line.metadata.as_deref().filter(|metadata| may_have(metadata, search)).and_then(label_of);
                 has(name) || line.holder.as_deref().is_some_and(has) || named().is_some_and(|label| has(&label))
             })
+    }
+
+    /// The place of a resource, if it is wanted.
+    fn place_of(&self, page: &SurveyPage, line: &ResourceLine, observer: &Observer) -> Option<Place> {
+        let name = public_name(&line.resource, observer.digester());
+        self.wants(line, &name).then(|| self.place(page, line, name))
     }
 
     fn place(&self, page: &SurveyPage, line: &ResourceLine, name: Arc<str>) -> Place {
@@ -168,18 +198,14 @@ struct Found {
 }
 
 impl Found {
-    fn take(&mut self, list: &List, page: &SurveyPage, observer: &Observer) {
+    fn take(&mut self, list: &List, after: Option<&Place>, page: &SurveyPage, observer: &Observer) {
         for line in &page.lines {
             self.total += 1;
             self.by_kind[line.resource.kind() as usize] += 1;
             self.by_state[line.state as usize] += 1;
-            let name = public_name(&line.resource, observer.digester());
-            if !list.wants(line, &name) {
-                continue;
-            }
+            let Some(place) = list.place_of(page, line, observer) else { continue };
             self.matched += 1;
-            let place = list.place(page, line, name);
-            if list.after.as_ref().is_some_and(|after| place <= *after) {
+            if after.is_some_and(|after| place <= *after) {
                 continue;
             }
             if self.page.len() > list.limit {
@@ -199,13 +225,36 @@ pub(super) async fn answer(
     list: List,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
+    let after = match &list.start {
+        Start::At(0) => None,
+        Start::At(offset) => place_before(observer, driver, &list, *offset, id).await?,
+        Start::After(place) => Some(place.clone()),
+    };
     let mut found = Found::default();
     let reply = survey(&observer.surveys, driver, id, |page| {
-        found.take(&list, page, observer);
+        found.take(&list, after.as_ref(), page, observer);
         true
     })
     .await?;
     Ok(reply.positioned(response::json(StatusCode::OK, id, write(&list, found, &reply, observer))))
+}
+
+/// The last of the first so many, after which a page begins. Only their places are kept, and they are not sorted.
+async fn place_before(
+    observer: &Observer,
+    driver: &Handle,
+    list: &List,
+    offset: usize,
+    id: &RequestId,
+) -> Result<Option<Place>, Problem> {
+    let mut places = Vec::new();
+    survey(&observer.surveys, driver, id, |page| {
+        places.extend(page.lines.iter().filter_map(|line| list.place_of(page, line, observer)));
+        true
+    })
+    .await?;
+    let nth = offset.min(places.len()).checked_sub(1);
+    Ok(nth.map(|nth| places.select_nth_unstable(nth).1.clone()))
 }
 
 /// The pool with this digest, looked for among all pools.
@@ -331,8 +380,10 @@ mod tests {
             ("sort=age", r#"sort must be one of name, waiting, expiry, got "age""#),
             ("limit=0", r#"limit must be a whole number from 1 to 500, got "0""#),
             ("limit=501", r#"limit must be a whole number from 1 to 500, got "501""#),
+            ("offset=-1", r#"offset must be a whole number from 0 to 100000000, got "-1""#),
+            ("offset=1&after=0.lock:a", "offset and after cannot both be given"),
             ("after=x", r#"after must be what next was, got "x""#),
-            ("page=2", r#"unknown query parameter "page", allowed are kind, state, q, sort, limit, after"#),
+            ("page=2", r#"unknown query parameter "page", allowed are kind, state, q, sort, limit, offset, after"#),
         ] {
             assert_eq!(List::parse(&Query::parse(Some(query)).unwrap()).unwrap_err().reason, expected, "{query}");
         }

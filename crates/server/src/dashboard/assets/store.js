@@ -2,14 +2,17 @@
 // again when an event touched them and they are in sight. What is out of sight is only marked, so that ten thousand resources
 // under load cost one small request a quarter of a second.
 //
-// Page k + 1 starts at the cursor that ended page k. When a refreshed page ends elsewhere (something was added or removed),
-// the next one gets the new cursor and is marked; the chain mends itself as far as it is looked at.
+// Pages are a chain: page k + 1 starts at the cursor that ended page k. When a refreshed page ends elsewhere (something was added
+// or removed), the next one gets the new cursor and is marked; the chain mends itself as far as it is looked at. Whoever leaps far
+// off the chain starts a new one there, by number; its first page has no cursor but that number.
 
 import { listResources } from "./api.js";
 import { tick_ms } from "./ticker.js";
 
 const PAGE = 100;
 const FAR_PAGE = 500;
+const LEAP_PAGE = 200;
+const LEAP_FROM = 1000; // rows past the end of the chain; nearer than that it is made longer
 const FLUSH_MS = 250;
 const COUNTS_MS = 2000;
 
@@ -113,12 +116,13 @@ export class Store extends EventTarget {
 
   #next() {
     const { first, last } = this.#seen;
+    const end = this.#pages.at(-1);
+    const loaded = end ? end.start + end.rows.length : 0;
+    if (end && last < this.matched && (first < this.#pages[0].start || first > loaded + LEAP_FROM)) return () => this.#leap(first, last);
     for (const [index, page] of this.#pages.entries()) {
       if (page.marked && page.start <= last && page.start + page.rows.length > first) return () => this.#load(index, page.after, page.limit);
     }
     if (this.#pages.length > 0 && this.#pages[0].marked && this.#pages[0].rows.length === 0) return () => this.#load(0, null, PAGE);
-    const end = this.#pages.at(-1);
-    const loaded = end ? end.start + end.rows.length : 0;
     if (!end || (end.next !== null && loaded <= last)) {
       return () => this.#load(this.#pages.length, end?.next ?? null, last - loaded > FAR_PAGE ? FAR_PAGE : PAGE);
     }
@@ -132,11 +136,28 @@ export class Store extends EventTarget {
     return null;
   }
 
+  // What is seen ends up in the middle of the page, so that a little scrolling either way does not leap again.
+  async #leap(first, last) {
+    const generation = this.#generation;
+    const offset = Math.max(0, Math.min(Math.floor((first + last - LEAP_PAGE) / 2), this.matched - LEAP_PAGE));
+    const answer = await listResources(this.#query(LEAP_PAGE, null, offset));
+    if (generation !== this.#generation) return;
+    this.#pageOf.clear();
+    this.#pages = [];
+    this.#put(0, { after: null, limit: LEAP_PAGE, start: offset }, answer);
+  }
+
   async #load(index, after, limit) {
     const generation = this.#generation;
-    const answer = await listResources(this.#query(limit, after));
+    // A chain that has nothing any more goes back to where all begin.
+    const start = index === 0 && this.#pages[0]?.rows.length > 0 ? this.#pages[0].start : 0;
+    const answer = await listResources(this.#query(limit, after, start));
     if (generation !== this.#generation) return;
-    const page = { after, limit, start: 0, rows: answer.resources, next: answer.next, marked: false, at_ms: tick_ms() };
+    this.#put(index, { after, limit, start }, answer);
+  }
+
+  #put(index, place, answer) {
+    const page = { ...place, rows: answer.resources, next: answer.next, marked: false, at_ms: tick_ms() };
     for (const row of this.#pages[index]?.rows ?? []) this.#pageOf.delete(row.key);
     this.#pages[index] = page;
     for (const row of page.rows) this.#pageOf.set(row.key, page);
@@ -152,7 +173,7 @@ export class Store extends EventTarget {
       following.after = page.next;
       following.marked = true;
     }
-    let start = 0;
+    let { start } = this.#pages[0];
     for (const each of this.#pages) {
       each.start = start;
       start += each.rows.length;
@@ -174,9 +195,10 @@ export class Store extends EventTarget {
     this.#changed();
   }
 
-  #query(limit, after) {
+  #query(limit, after, offset = 0) {
     const query = { limit, ...this.filter };
     if (after !== null) query.after = after;
+    else if (offset > 0) query.offset = offset;
     for (const name of ["kind", "state", "q"]) if (!query[name]) delete query[name];
     return query;
   }
