@@ -21,6 +21,7 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-200} SCHEMATHESIS_SEED=$${SCHEMATHESIS_SEED:-$$(date +%s)} scripts/test.sh
 	scripts/shibboleth.sh
 	scripts/otlp.sh
+	scripts/container.sh
 
 fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
 	scripts/fuzz.sh $${FUZZ_SECONDS:-60}

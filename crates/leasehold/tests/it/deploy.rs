@@ -1,11 +1,17 @@
 //! What lies in `deploy/` for service managers: that it can be read by whom it is for, and that it names options, paths and exit
-//! codes that there are. Containers are not built here.
+//! codes that there are. Containers are built elsewhere (`scripts/container.sh`).
 
+#[cfg(target_os = "linux")]
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
 use serde_json::Value;
 
+#[cfg(target_os = "linux")]
+use crate::support::{Launch, PATIENCE, until};
 use crate::support::{leasehold, output_of};
 
 fn deploy(path: &str) -> PathBuf {
@@ -111,4 +117,77 @@ fn systemd_accepts_the_unit_and_it_names_options_that_exist() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "scripts/need.sh installs systemd-analyze: {said}");
     assert!(!said.contains("leasehold.service"), "{said}");
+    // From 0 to 100, how much of the machine is left open to it. It is at 15.
+    let args = ["security", "--no-pager", "--offline=true", "--threshold=20"];
+    let output = output_of(Command::new("systemd-analyze").args(args).arg(&copy));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Whatever the unit forbids fails with EPERM: at a start that nobody watches, or only under load.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_unit_allows_every_system_call_there_is_in_a_life() {
+    let allowed = allowed_calls(&text_of("systemd/leasehold.service"));
+    let scratch = tempfile::tempdir().unwrap();
+    let report = scratch.path().join("calls");
+    let server = Launch::on(&scratch.path().join("data")).under_strace(&["-c"], &report).start();
+    let mut client = server.client();
+    for number in 0..200 {
+        let claim = format!("{{\"resource\":\"r{number}\",\"timeout\":0.2}}");
+        client.call("POST", "/v1/claims/", &claim).unwrap().expect(201);
+    }
+    client.call("GET", "/metrics", "").unwrap().expect(200);
+    server.signal(Signal::HUP);
+    assert_eq!(server.stop(Signal::TERM).0.code(), Some(0));
+    // Written when strace ends, which is after its child did.
+    let table = until("strace reports", PATIENCE, || {
+        std::fs::read_to_string(&report).ok().filter(|table| table.trim_end().ends_with("total"))
+    });
+    let calls: BTreeSet<&str> = table
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split_whitespace().last())
+        .filter(|name| *name != "total")
+        .collect();
+    assert!(calls.contains("fdatasync") && calls.contains("accept4"), "{table}");
+    // Only root gives away files that SQLite makes, and under the unit nobody is root.
+    let is_fine = |name: &&&str| name.starts_with('-') || **name == "fchown" || allowed.contains(**name);
+    let forbidden: Vec<_> = calls.iter().filter(|name| !is_fine(name)).collect();
+    assert!(forbidden.is_empty(), "{forbidden:?}");
+}
+
+/// What `SystemCallFilter=` comes to: the first line names all that is allowed, later ones add, or with ~ take away.
+#[cfg(target_os = "linux")]
+fn allowed_calls(unit: &str) -> BTreeSet<String> {
+    let output = output_of(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager"]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut sets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut current = "";
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        if line.starts_with('@') {
+            current = line.trim();
+        } else if !line.trim().is_empty() {
+            sets.entry(current).or_default().push(line.trim());
+        }
+    }
+    // Always allowed, whatever a unit says.
+    let mut allowed = BTreeSet::from(["execve".to_owned()]);
+    let mut changes = vec![(true, "@default")];
+    for line in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let adds = !line.starts_with('~');
+        changes.extend(line.trim_start_matches('~').split(' ').map(|name| (adds, name)));
+    }
+    for (adds, name) in changes {
+        let mut names = vec![name];
+        while let Some(name) = names.pop() {
+            if name.starts_with('@') {
+                names.extend(&sets[name]);
+            } else if adds {
+                allowed.insert(name.to_owned());
+            } else {
+                allowed.remove(name);
+            }
+        }
+    }
+    allowed
 }
