@@ -20,7 +20,7 @@ const FACTS: u64 = 1_000_000;
 fn main() -> Result<(), StoreError> {
     let parent = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
     let directory = tempfile::tempdir_in(parent)
-        .map_err(|source| StoreError::Failed { doing: "making a directory".to_owned(), source: source.into() })?;
+        .map_err(|error| StoreError::Failed { doing: "making a directory".to_owned(), why: error.into() })?;
     encode();
     let mut opened = open(directory.path())?;
     let mut load = Load::new(&opened);

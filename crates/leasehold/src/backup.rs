@@ -10,6 +10,7 @@ use leasehold_journal::{InUse, SqliteReader, examine};
 
 use crate::check::size;
 use crate::cli::BackupArgs;
+use crate::data;
 use crate::exit::{Exit, Failure};
 use crate::serve::PARTITION;
 
@@ -25,8 +26,9 @@ pub(crate) fn run(args: &BackupArgs) -> Exit {
 
 fn back_up(args: &BackupArgs) -> Result<String, Failure> {
     let started = Instant::now();
-    let Target { directory, file } = target(args, Timestamp::now())?;
-    let reader = SqliteReader::of_directory(&args.data, PARTITION)?;
+    let data = data::directory(args.data.as_deref())?;
+    let Target { directory, file } = target(args, &data, Timestamp::now())?;
+    let reader = SqliteReader::of_directory(&data, PARTITION)?;
     let unfinished = Unfinished(directory.join(format!(".leasehold-backup-{}", std::process::id())));
     reader.copy_to(&unfinished.0)?;
     let in_use = reader.in_use();
@@ -39,7 +41,7 @@ fn back_up(args: &BackupArgs) -> Result<String, Failure> {
     Ok(format!(
         "{} is a verified copy of {}{}: position {}, {}, in {} ms",
         file.display(),
-        args.data.display(),
+        data.display(),
         if in_use == InUse::No { "" } else { ", which is being served" },
         examined.head,
         size(examined.sizes.file_bytes),
@@ -54,7 +56,7 @@ struct Target {
     file: PathBuf,
 }
 
-fn target(args: &BackupArgs, now: Timestamp) -> Result<Target, Failure> {
+fn target(args: &BackupArgs, data: &Path, now: Timestamp) -> Result<Target, Failure> {
     let to = &args.to;
     let file = if to.is_dir() { to.join(now.strftime("leasehold-%Y%m%dT%H%M%SZ.db").to_string()) } else { to.clone() };
     let directory = match file.parent() {
@@ -65,7 +67,7 @@ fn target(args: &BackupArgs, now: Timestamp) -> Result<Target, Failure> {
         return Err(Failure::usage(format!("--to: there is no directory {}", directory.display())));
     }
     let real = |path: &Path| path.canonicalize().ok();
-    if real(&directory).is_some_and(|directory| real(&args.data) == Some(directory)) {
+    if real(&directory).is_some_and(|directory| real(data) == Some(directory)) {
         // It would be lost together with the data, and a wrong name would replace the data itself.
         return Err(Failure::usage("--to must not be in the data directory".to_owned()));
     }

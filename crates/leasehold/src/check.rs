@@ -8,6 +8,7 @@ use leasehold_journal::{Examined, InUse, SqliteReader, examine};
 use serde_json::{Map, Value, json};
 
 use crate::cli::CheckArgs;
+use crate::data;
 use crate::exit::{Exit, Failure};
 use crate::serve::PARTITION;
 
@@ -31,10 +32,11 @@ pub(crate) fn run(args: &CheckArgs) -> Exit {
 }
 
 fn look(args: &CheckArgs) -> Result<(SqliteReader, Examined), Failure> {
-    let reader = if args.data.is_file() {
-        SqliteReader::of_file(&args.data, PARTITION)
+    let path = data::directory(args.data.as_deref())?;
+    let reader = if path.is_file() {
+        SqliteReader::of_file(&path, PARTITION)
     } else {
-        SqliteReader::of_directory(&args.data, PARTITION)
+        SqliteReader::of_directory(&path, PARTITION)
     }?;
     let examined = examine(&reader, Limits::default())?;
     Ok((reader, examined))

@@ -48,9 +48,10 @@ pub(crate) enum PolicyCommand {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CheckArgs {
-    /// A data directory, of a server that runs or not, or a file that `leasehold backup` wrote
+    /// A data directory, of a server that runs or not, or a file that `leasehold backup` wrote [default: as for serve, from the
+    /// environment and the configuration]
     #[arg(long, value_name = "PATH")]
-    pub(crate) data: PathBuf,
+    pub(crate) data: Option<PathBuf>,
 
     /// Print one JSON document
     #[arg(long)]
@@ -59,9 +60,10 @@ pub(crate) struct CheckArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BackupArgs {
-    /// The data directory, of a server that runs or not
+    /// The data directory, of a server that runs or not [default: as for serve, from the
+    /// environment and the configuration]
     #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
+    pub(crate) data: Option<PathBuf>,
 
     /// The file to write, or a directory to write a file into that is named after the time
     #[arg(long, value_name = "PATH")]
@@ -78,9 +80,10 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: PathBuf,
 
-    /// The data directory to restore to; its server must not be running
+    /// The data directory to restore to; its server must not be running [default: as for serve, from the
+    /// environment and the configuration]
     #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
+    pub(crate) data: Option<PathBuf>,
 
     /// If there is data in the directory, move it aside, into a directory inside of it
     #[arg(long)]

@@ -12,6 +12,7 @@ mod backup;
 mod check;
 mod cli;
 mod config;
+mod data;
 mod exit;
 mod files;
 mod healthcheck;

@@ -8,6 +8,7 @@ use leasehold_engine::Wall;
 use leasehold_journal::{Restored, StoreError};
 
 use crate::cli::RestoreArgs;
+use crate::data;
 use crate::exit::{Exit, Failure};
 use crate::serve::PARTITION;
 
@@ -28,13 +29,14 @@ fn restore(args: &RestoreArgs) -> Result<String, Failure> {
             args.from.display()
         )));
     }
+    let data = data::directory(args.data.as_deref())?;
     let now = SystemTime::now();
     let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let wall = Wall(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX));
     let stamp = Timestamp::try_from(now).unwrap_or_default().strftime("%Y%m%dT%H%M%SZ").to_string();
     // The process id, as two can happen in a second.
     let aside = format!("replaced-{stamp}-{}", std::process::id());
-    let restored = leasehold_journal::restore(&args.from, &args.data, PARTITION, args.force.then_some(&*aside), wall);
+    let restored = leasehold_journal::restore(&args.from, &data, PARTITION, args.force.then_some(&*aside), wall);
     let Restored { examined, epoch, last_token, replaced } = match restored {
         Ok(restored) => restored,
         Err(error @ StoreError::Taken { .. }) => {
@@ -43,13 +45,12 @@ fn restore(args: &RestoreArgs) -> Result<String, Failure> {
         Err(error) => return Err(error.into()),
     };
     let claims = examined.engine.totals().claims;
-    let kept =
-        if replaced { format!("\nwhat was there is in {}", args.data.join(aside).display()) } else { String::new() };
+    let kept = if replaced { format!("\nwhat was there is in {}", data.join(aside).display()) } else { String::new() };
     Ok(format!(
         "{} has been restored to {}: position {}, {claims} claims held or waiting\n\
          tokens go on above {last_token}, epochs above {epoch}{kept}",
         args.from.display(),
-        args.data.display(),
+        data.display(),
         examined.head,
     ))
 }

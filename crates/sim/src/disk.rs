@@ -299,7 +299,7 @@ impl Store for DiskStore {
             for (offset, bytes) in pending.iter().step_by(2) {
                 files.log.land(*offset, bytes);
             }
-            return Err(StoreError::Failed { doing: "fsync".to_owned(), source: "input/output error".into() });
+            return Err(StoreError::Failed { doing: "fsync".to_owned(), why: "input/output error".into() });
         }
         files.log.sync();
         files.end += framed.len();

@@ -45,8 +45,9 @@ pub enum StoreError {
     Full { place: String },
 
     /// The store said no to something it should be able to do. Fatal: exit and recover.
-    #[error("{doing} failed: {source}")]
-    Failed { doing: String, source: Box<dyn StdError + Send + Sync> },
+    // Its cause is in the sentence; named `source` it would be told twice by whoever tells of causes.
+    #[error("{doing} failed: {why}")]
+    Failed { doing: String, why: Box<dyn StdError + Send + Sync> },
 
     /// Nobody knows whether it happened. Send the identical batch again.
     #[error("outcome unknown: {0}")]
@@ -70,7 +71,7 @@ impl StoreError {
         StoreError::Damaged { place: place.into(), what: what.into(), advice: RESTORE.to_owned() }
     }
 
-    pub(crate) fn failed(doing: impl Into<String>, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        StoreError::Failed { doing: doing.into(), source: source.into() }
+    pub(crate) fn failed(doing: impl Into<String>, why: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        StoreError::Failed { doing: doing.into(), why: why.into() }
     }
 }

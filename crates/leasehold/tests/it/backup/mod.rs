@@ -171,6 +171,27 @@ fn check_tells_what_there_is_and_no_secret() {
 }
 
 #[test]
+fn without_a_name_the_data_is_where_serve_would_have_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = Launch::with(&["--listen", "127.0.0.1:0"]).within(scratch.path()).start();
+    Borrower::new(&server).borrow();
+    let run = |args: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = leasehold();
+        let output = output_of(command.args(args).current_dir(scratch.path()).envs(variable));
+        (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+    };
+    for args in [&["check"][..], &["backup", "--to", "copy.db"]] {
+        let (code, said) = run(args, None);
+        assert_eq!(code, Some(0), "{args:?}: {said}");
+        assert!(said.contains("./leasehold-data"), "{said}");
+    }
+    let (code, said) = run(&["restore", "--from", "copy.db"], Some(("LEASEHOLD_DATA", "elsewhere")));
+    assert_eq!((code, said.contains("restored to elsewhere")), (Some(0), true), "{said}");
+    let (code, said) = run(&["check"], Some(("LEASEHOLD_MEMORY", "true")));
+    assert_eq!((code, said.contains("--data is needed")), (Some(2), true), "{said}");
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_and_said() {
     let scratch = tempfile::tempdir().unwrap();
     let (data, file) = (scratch.path().join("data"), scratch.path().join("copy.db"));
