@@ -1,6 +1,8 @@
 //! The service as hyper sees it: routes a request, lets its dialect make a command of it, waits for the durable answer,
 //! lets the dialect word it.
 
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -129,36 +131,43 @@ impl App {
         Ok(Understood { asked, audit })
     }
 
-    async fn answer(&self, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
+    /// On the heap, each as large as it is: an `async fn` would be as large as the largest, hold what was asked twice, and
+    /// be copied and kept for every parked caller. 600 bytes each.
+    fn answer<'a>(&'a self, asked: Asked, id: &'a RequestId) -> Answering<'a> {
         match asked {
-            Asked::Pools(asked) => pools::answer(&self.driver, asked, id).await,
-            Asked::Claims(asked) => claims::answer(&self.driver, asked, id).await,
-            Asked::Lock(asked) => lock::answer(&self.driver, asked, id).await,
-            // On the heap: seldom and large, and every parked caller would have room for it.
-            Asked::Observe(asked) => Box::pin(observe::answer(&self.observer, &self.driver, asked, id)).await,
-            Asked::Page(wanted) => Ok(wanted.answer(id)),
-            Asked::SignOn(asked) => auth::answer(asked, id, self.driver.now()).await,
-            Asked::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
-            Asked::Readiness => {
-                if self.driver.is_ready().await {
-                    Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
-                } else {
-                    let reason = "not ready: the store does not confirm writes, or we are shutting down";
-                    Err(Problem::unavailable(reason, 1))
-                }
-            }
-            Asked::Metrics { as_openmetrics } => {
-                self.observer.count_events();
-                let text = self.observer.metrics.expose(self.driver.readings());
-                Ok(if as_openmetrics {
-                    response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
-                } else {
-                    response::text(StatusCode::OK, id, metrics::CLASSIC_TYPE, metrics::classic(&text))
-                })
-            }
+            Asked::Pools(asked) => Box::pin(pools::answer(&self.driver, asked, id)),
+            Asked::Claims(asked) => Box::pin(claims::answer(&self.driver, asked, id)),
+            Asked::Lock(asked) => Box::pin(lock::answer(&self.driver, asked, id)),
+            Asked::Observe(asked) => Box::pin(observe::answer(&self.observer, &self.driver, asked, id)),
+            Asked::Page(wanted) => Box::pin(ready(Ok(wanted.answer(id)))),
+            Asked::SignOn(asked) => Box::pin(auth::answer(asked, id, self.driver.now())),
+            Asked::Health => Box::pin(ready(Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)))),
+            Asked::Readiness => Box::pin(self.readiness(id)),
+            Asked::Metrics { as_openmetrics } => Box::pin(ready(Ok(self.exposition(as_openmetrics, id)))),
+        }
+    }
+
+    async fn readiness(&self, id: &RequestId) -> Result<Response<Body>, Problem> {
+        if self.driver.is_ready().await {
+            Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
+        } else {
+            let reason = "not ready: the store does not confirm writes, or we are shutting down";
+            Err(Problem::unavailable(reason, 1))
+        }
+    }
+
+    fn exposition(&self, as_openmetrics: bool, id: &RequestId) -> Response<Body> {
+        self.observer.count_events();
+        let text = self.observer.metrics.expose(self.driver.readings());
+        if as_openmetrics {
+            response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
+        } else {
+            response::text(StatusCode::OK, id, metrics::CLASSIC_TYPE, metrics::classic(&text))
         }
     }
 }
+
+type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
 
 impl Handler for App {
     fn connection(&self, news: ConnectionNews) {
@@ -189,18 +198,18 @@ impl Handler for App {
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
         let told = span.clone();
         span.around(async move {
-            let (route, understood) = understood.await;
-            let mut audited = None;
-            let outcome = match understood {
-                Ok(Understood { asked, audit }) => {
-                    audited = audit;
-                    self.answer(asked, &id).await
+            // In a scope of its own, so that what was asked is not kept beside what answers it.
+            let (route, audit, answering) = {
+                let (route, understood) = understood.await;
+                match understood {
+                    Ok(Understood { asked, audit }) => (route, audit, self.answer(asked, &id)),
+                    Err(problem) => (route, None, Box::pin(ready(Err(problem))) as Answering<'_>),
                 }
-                Err(problem) => Err(problem),
             };
+            let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.driver);
-            if let Some(audit) = audited {
+            if let Some(audit) = audit {
                 audit.answered(response.status().as_u16());
             }
             let (status, took) = (response.status(), came_at.elapsed());
