@@ -22,7 +22,7 @@ scripts/browser.sh 2>&1 | tee -a "$log"
 
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
-    kills 'bad input' hostile secrets events observe backup soak tokens 'key ids' sign-on tls
+    kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on tls
     schemathesis browser)
 echo
 echo "what was looked at:"
