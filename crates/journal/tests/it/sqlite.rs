@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use leasehold_journal::Position;
+use leasehold_journal::store::sqlite::Upkeep;
 use leasehold_journal::store::{Opener, Room, SqliteOpener, StoreError};
+use leasehold_journal::{Position, SqliteReader};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -209,6 +210,32 @@ fn the_write_ahead_log_stays_short() {
     assert_eq!(opened.notes, Vec::<String>::new());
     drop(opened);
     assert_eq!(file_bytes(subject.path(), "leasehold.db-wal"), 0, "closing leaves nothing behind");
+}
+
+/// It grows while somebody reads, and is started over by and by once nobody does.
+#[test]
+fn the_write_ahead_log_is_started_over_when_a_reader_has_gone() {
+    let subject = Sqlite::fresh();
+    let upkeep = Upkeep { wal_soft_frames: 64, ..Upkeep::default() };
+    let found = try_open(&SqliteOpener::new(subject.path()).with_upkeep(upkeep)).unwrap();
+    let mut opened = found.opened;
+    let mut appender = Appender::new(&opened);
+    let store = &mut *opened.store;
+    let mut write = |appends: usize| {
+        for _ in 0..appends {
+            appender.append(store, 1);
+            store.maintain().unwrap();
+        }
+        file_bytes(subject.path(), "leasehold.db-wal")
+    };
+    write(1);
+    let reader = SqliteReader::of_directory(subject.path(), PARTITION).unwrap();
+    let grown = write(600);
+    assert!(grown > 600 * 4096, "{grown}");
+    drop(reader);
+    // The thread copies in its own time; from then on the file is long enough.
+    let settled = (0..100).any(|_| write(200) == write(200));
+    assert!(settled, "the log grows on");
 }
 
 #[test]
