@@ -28,33 +28,63 @@ struct Bucket {
     /// As of the last thing that happened in it.
     holders: u32,
     waiters: u32,
+    /// By how much that is more than before it, as far as what happened tells.
+    holders_more: i32,
+    waiters_more: i32,
     /// How many grants had waited for how long; empty while nobody had.
     waited: Vec<u32>,
 }
 
 impl Bucket {
     fn new(second: u64, holders: u32, waiters: u32) -> Self {
-        Bucket { second, grants: 0, waits: 0, renewals: 0, expiries: 0, ended: 0, holders, waiters, waited: Vec::new() }
+        Bucket {
+            second,
+            grants: 0,
+            waits: 0,
+            renewals: 0,
+            expiries: 0,
+            ended: 0,
+            holders,
+            waiters,
+            holders_more: 0,
+            waiters_more: 0,
+            waited: Vec::new(),
+        }
     }
 
     fn take(&mut self, what: &What) {
         match what {
             What::Granted { waited_us, .. } => {
                 self.grants += 1;
+                self.holders_more += 1;
+                self.waiters_more -= i32::from(*waited_us > 0);
                 if self.waited.is_empty() {
                     self.waited = vec![0; MAGNITUDES];
                 }
                 self.waited[magnitude(*waited_us)] += 1;
             }
-            What::Queued => self.waits += 1,
+            What::Queued => {
+                self.waits += 1;
+                self.waiters_more += 1;
+            }
             What::Renewed { .. } => self.renewals += 1,
             What::GraceBegan { .. } => self.expiries += 1,
-            What::Ended { how, .. } => {
+            What::Ended { how, held_us, .. } => {
                 self.ended += 1;
+                match held_us {
+                    Some(_) => self.holders_more -= 1,
+                    None => self.waiters_more -= 1,
+                }
                 self.expiries += u32::from(*how == Ending::Expired);
             }
             What::Configured { .. } | What::Unconfigured | What::GraceOver => {}
         }
+    }
+
+    /// How many held something and waited until then.
+    fn before(&self) -> (u32, u32) {
+        let before = |count: u32, more: i32| count.saturating_add_signed(more.saturating_neg());
+        (before(self.holders, self.holders_more), before(self.waiters, self.waiters_more))
     }
 
     /// How long those waited of whom `part` percent waited no longer; `None` when nobody was granted anything.
@@ -121,9 +151,9 @@ impl Series {
         let last = now.0 / S_US;
         let seconds = last.saturating_sub(BUCKETS as u64 - 1)..=last;
         let known = |second| self.buckets[index(second)].as_ref().filter(|bucket| bucket.second == second);
-        // Before the first thing that is known to have happened, things were as they were right after it.
+        // Before the first thing that is known to have happened, things were as they had been until it.
         let first_known = seconds.clone().find_map(known);
-        let (mut holders, mut waiters) = first_known.map_or(counts(totals), |first| (first.holders, first.waiters));
+        let (mut holders, mut waiters) = first_known.map_or(counts(totals), Bucket::before);
         let buckets = seconds.map(|second| {
             let bucket = known(second).cloned().unwrap_or_else(|| Bucket::new(second, holders, waiters));
             (holders, waiters) = (bucket.holders, bucket.waiters);
@@ -224,6 +254,7 @@ mod tests {
         let Window(window) = series.window(Wall(1_005 * S_US), &totals(2, 0));
         assert_eq!(window.len(), BUCKETS);
         assert_eq!(window.last().map(|bucket| bucket.second), Some(1_005));
+        assert_eq!((window[0].holders, window[0].waiters), (0, 0), "nobody held anything before");
         let recent: Vec<_> = window[BUCKETS - 6..]
             .iter()
             .map(|bucket| (bucket.grants, bucket.waits, bucket.holders, bucket.waiters, bucket.percentile_us(99)))
@@ -251,6 +282,16 @@ mod tests {
         series.push(&[at(1_000, granted(0))], &totals(3, 0));
         let Window(window) = series.window(Wall((1_000 + BUCKETS as u64) * S_US), &totals(3, 0));
         assert_eq!(window.iter().map(|bucket| bucket.grants).sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn what_was_held_before_anything_happened_is_what_was_held_until_then() {
+        let ended = |held_us| What::Ended { how: Ending::Released, held_us, late_us: 0 };
+        let mut series = Series::new();
+        series.push(&[at(1_000, ended(Some(5))), at(1_000, granted(7)), at(1_000, ended(None))], &totals(4, 2));
+        let Window(window) = series.window(Wall(1_001 * S_US), &totals(4, 2));
+        let shown: Vec<_> = window[BUCKETS - 3..].iter().map(|bucket| (bucket.holders, bucket.waiters)).collect();
+        assert_eq!(shown, [(4, 4), (4, 2), (4, 2)], "one left the queue with the slot, one without");
     }
 
     #[test]
