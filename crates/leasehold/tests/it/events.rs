@@ -316,6 +316,7 @@ fn a_long_list_comes_page_by_page_and_everything_in_it_once() {
     assert_eq!((names, is_last), (vec!["r012345".to_owned(), "r012346".to_owned()], false));
     assert_eq!(leap("offset=19999&sort=waiting").0, ["r019999"]);
     assert_eq!(leap("offset=9&q=r01234").0, ["r012349"]);
+    assert_eq!(leap("offset=3&after=0.claim:r000100").0, ["r000104", "r000105"]);
     assert_eq!((leap("offset=20000").0, leap("offset=20000").1), (vec![], true));
     report(format_args!("observe: {RESOURCES} resources, a page of 500 of them in {took:?}, a leap in {leapt:?}"));
 }

@@ -41,16 +41,10 @@ pub(crate) struct List {
     search: Option<String>,
     sort: Sort,
     limit: usize,
-    start: Start,
-}
-
-/// Where in the list a page begins.
-#[derive(Debug)]
-enum Start {
-    /// Past so many, as of the moment it is asked for: for somebody who leaps far ahead.
-    At(usize),
-    /// Right after this one, whatever came or went meanwhile.
-    After(Place),
+    /// A page begins right after this one, whatever came or went meanwhile …
+    after: Option<Place>,
+    /// … and past so many more, as of the moment it is asked for: for somebody who leaps far ahead.
+    offset: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,12 +108,6 @@ impl List {
             Place::parse(text)
                 .ok_or_else(|| Problem::bad_request(format!("after must be what next was, got {}", shown(text))))
         };
-        let start = match (query.get("offset"), query.get("after")) {
-            (None, None) => Start::At(0),
-            (Some(text), None) => Start::At(offset(text)?),
-            (None, Some(text)) => Start::After(after(text)?),
-            (Some(_), Some(_)) => return Err(Problem::bad_request("offset and after cannot both be given")),
-        };
         let search = query.get("q").filter(|text| !text.is_empty());
         if let Some(text) = search.filter(|text| text.len() > SEARCH_MAX) {
             return Err(Problem::bad_request(format!("q must have at most {SEARCH_MAX} bytes, got {}", text.len())));
@@ -130,7 +118,8 @@ impl List {
             search: search.map(str::to_lowercase),
             sort: query.get("sort").map_or(Ok(Sort::Name), sort)?,
             limit: query.get("limit").map_or(Ok(LIMIT_DEFAULT), limit)?,
-            start,
+            after: query.get("after").map(after).transpose()?,
+            offset: query.get("offset").map_or(Ok(0), offset)?,
         })
     }
 
@@ -225,35 +214,33 @@ pub(super) async fn answer(
     list: List,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    let after = match &list.start {
-        Start::At(0) => None,
-        Start::At(offset) => place_before(observer, driver, &list, *offset, id).await?,
-        Start::After(place) => Some(place.clone()),
-    };
+    let leapt = if list.offset > 0 { place_before(observer, driver, &list, id).await? } else { None };
+    let after = leapt.as_ref().or(list.after.as_ref());
     let mut found = Found::default();
     let reply = survey(&observer.surveys, driver, id, |page| {
-        found.take(&list, after.as_ref(), page, observer);
+        found.take(&list, after, page, observer);
         true
     })
     .await?;
     Ok(reply.positioned(response::json(StatusCode::OK, id, write(&list, found, &reply, observer))))
 }
 
-/// The last of the first so many, after which a page begins. Only their places are kept, and they are not sorted.
+/// The last of those to be passed over, after which a page begins; `None` when there are none. Only places are kept, and they
+/// are not sorted.
 async fn place_before(
     observer: &Observer,
     driver: &Handle,
     list: &List,
-    offset: usize,
     id: &RequestId,
 ) -> Result<Option<Place>, Problem> {
     let mut places = Vec::new();
     survey(&observer.surveys, driver, id, |page| {
-        places.extend(page.lines.iter().filter_map(|line| list.place_of(page, line, observer)));
+        let wanted = page.lines.iter().filter_map(|line| list.place_of(page, line, observer));
+        places.extend(wanted.filter(|place| list.after.as_ref().is_none_or(|after| place > after)));
         true
     })
     .await?;
-    let nth = offset.min(places.len()).checked_sub(1);
+    let nth = list.offset.min(places.len()).checked_sub(1);
     Ok(nth.map(|nth| places.select_nth_unstable(nth).1.clone()))
 }
 
@@ -381,7 +368,6 @@ mod tests {
             ("limit=0", r#"limit must be a whole number from 1 to 500, got "0""#),
             ("limit=501", r#"limit must be a whole number from 1 to 500, got "501""#),
             ("offset=-1", r#"offset must be a whole number from 0 to 100000000, got "-1""#),
-            ("offset=1&after=0.lock:a", "offset and after cannot both be given"),
             ("after=x", r#"after must be what next was, got "x""#),
             ("page=2", r#"unknown query parameter "page", allowed are kind, state, q, sort, limit, offset, after"#),
         ] {

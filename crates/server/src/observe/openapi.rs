@@ -20,7 +20,7 @@ pub(crate) fn operation(action: Action) -> Operation {
             .query("q", "Part of a name, a digest or a holder's name, in whatever case.", Schema::string().length(0, SEARCH_MAX))
             .query("sort", "By name, by the longest queue, or by the next to expire.", sort())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT))
-            .query("offset", "How many to pass over, for a leap; not with `after`.", Schema::count().maximum(OFFSET_MAX as u64).default(0))
+            .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(OFFSET_MAX as u64).default(0))
             .query("after", "What `next` of the page before said.", Schema::string().pattern(r"^[0-9a-f]{1,16}\.(pool|claim|lock):").example("0.lock:deploy"))
             .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page())),
         Action::ShowResource => new("observeResource", "See one resource in full")
