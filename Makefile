@@ -39,6 +39,7 @@ deny: ## Licences, sources and advisories of dependencies (installs cargo-deny)
 
 need: ## Install what the tests need and the machine lacks
 	scripts/need.sh
+	bench/need.sh
 
 bench: bench-build ## Measure beside Redis, PostgreSQL and etcd, in a quarter of an hour (installs them)
 	$(CARGO) run --release --locked -q -p leasehold-bench --bin leasehold-bench -- $(BENCH_ARGS)

@@ -20,10 +20,20 @@ scripts/schemathesis.sh 2>&1 | tee -a "$log"
 # The dashboard in a real browser, against the binary as it was built above.
 scripts/browser.sh 2>&1 | tee -a "$log"
 
+# The benchmark, little of everything, against its real peers. Every answer is checked and no timing asserted, so the build of
+# the tests will do.
+measured=$(mktemp)
+trap 'rm -f "$log" "$measured"' EXIT
+began=$(date +%s)
+cargo build --locked -q -p leasehold -p leasehold-bench
+cargo run --locked -q -p leasehold-bench --bin leasehold-bench -- --quick --out target/bench-quick >"$measured" 2>&1 ||
+    { tail -30 "$measured" >&2; exit 1; }
+echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $(($(date +%s) - began)) s" | tee -a "$log"
+
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
-    kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on tls
-    schemathesis browser)
+    kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
+    schemathesis browser bench)
 echo
 echo "what was looked at:"
 silent=()
