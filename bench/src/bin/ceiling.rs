@@ -10,6 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use leasehold_server::http::{Body, HttpLimits, Peer, bind, request, serve};
+use tokio::runtime::Builder;
 
 // As in the service itself.
 #[global_allocator]
@@ -21,7 +22,11 @@ const ANSWER: &str = concat!(
 );
 
 fn main() -> std::io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // As many threads as serve in the service itself.
+    let runtime = match leasehold_server::default_threads() {
+        1 => Builder::new_current_thread().enable_all().build()?,
+        threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build()?,
+    };
     runtime.block_on(async {
         let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         eprintln!("ceiling listening on http://{}", listener.local_addr()?);

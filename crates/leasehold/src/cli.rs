@@ -241,7 +241,7 @@ pub(crate) struct ServeArgs {
     pub(crate) max_waiters: Option<String>,
 
     /// Threads that serve callers. One makes the most of a processor, more use more of them
-    /// [default: half as many as there are processors, all of them with --memory]
+    /// [default: half as many as there are processors]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<String>,
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use leasehold_engine::Limits;
 use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
-use leasehold_server::{App, Clock, Driver, Face, Lead, Observer, Settings, http};
+use leasehold_server::{App, Clock, Driver, Face, Lead, Observer, Settings, default_threads, http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -89,7 +89,7 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
     keep_pages_small();
     let http = &mut config.settings.http;
     http.connections_max = files::make_room(http.connections_max);
-    let threads = threads(&config);
+    let threads = config.threads.unwrap_or_else(default_threads);
     if threads == 1 {
         let lead = Lead::new().context("no runtime")?;
         return lead.run(serve_until_told(config, args.clone(), Some(Arc::clone(&lead))));
@@ -103,16 +103,6 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
     // A thread that waits for a store that hangs cannot be waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
-}
-
-/// Threads that take tasks from each other do less each. They pay where there is work for all of them, and with a disk to
-/// wait for that takes more than two processors, one of which belongs to callers and the kernel. Without one it does not.
-fn threads(config: &Config) -> usize {
-    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    config.threads.unwrap_or_else(|| match config.store {
-        Store::Directory(_) => (processors() / 2).max(1),
-        Store::Memory => processors().max(2),
-    })
 }
 
 /// With a lead, on its runtime, else on one of several threads.

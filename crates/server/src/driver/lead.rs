@@ -3,8 +3,8 @@
 //! nothing prevents another thread from driving it while an append takes long: callers are still heard then, and told
 //! that the store is late.
 //!
-//! With two cores that serve callers on the same machine, this is a third more requests a second at 64 connections than
-//! two threads which take tasks from each other (`docs/performance.md`).
+//! With two processors and callers on the same machine, this is a quarter to a third more requests a second at 64 connections
+//! than two threads which take tasks from each other (`docs/performance.md`).
 
 use std::future::poll_fn;
 use std::io;
@@ -13,6 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use tokio::runtime::{Builder, Runtime};
+
+/// How many threads are to serve, if nobody says. Threads that take tasks from each other do less each, so they pay where there
+/// is work for all of them: one of two processors belongs to callers, disk and network.
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| (processors.get() / 2).max(1))
+}
 
 /// A runtime and who drives it: the lead, or the one who stands in for it.
 #[derive(Debug)]

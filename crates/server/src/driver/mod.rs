@@ -39,7 +39,7 @@ use tokio::sync::watch;
 
 pub use clock::Clock;
 pub use handle::{Answered, Handle};
-pub use lead::Lead;
+pub use lead::{Lead, default_threads};
 
 use crate::observe::{Beginning, Observer};
 use crate::sync::thread::{self, JoinHandle};
