@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use crate::figures::float_len;
+use crate::figures::{Spread, float_len};
 use crate::peer::Peer;
 
 const WIDTH: f64 = 960.0;
@@ -11,7 +11,7 @@ const LEFT: f64 = 190.0;
 const RIGHT: f64 = 90.0;
 const BAR: f64 = 16.0;
 const GAP: f64 = 10.0;
-const PLOT_HEIGHT: f64 = 320.0;
+const PLOT_HEIGHT: f64 = 240.0;
 /// Throughput is drawn for this many connections.
 const CONNECTIONS: u64 = 64;
 
@@ -30,7 +30,8 @@ fn colour(peer: Peer) -> &'static str {
 pub(super) fn render(report: &Report) -> String {
     let mut body = String::new();
     let bars_end = bars(report, 20.0, &mut body);
-    let height = curves(report, bars_end + 30.0, &mut body);
+    let usual = curves(report, "p50", |latency| latency.p50_us, bars_end + 30.0, &mut body);
+    let height = curves(report, "p99", |latency| latency.p99_us, usual + 10.0, &mut body);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" font-family=\"system-ui, sans-serif\" \
          font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
@@ -61,15 +62,10 @@ fn bars(report: &Report, top: f64, out: &mut String) -> f64 {
     y
 }
 
-/// p99 against what was offered, both on scales of powers. Returns where it ends.
-fn curves(report: &Report, top: f64, out: &mut String) -> f64 {
-    text(
-        out,
-        20.0,
-        top + 10.0,
-        "start",
-        "Latency against load: p99 in microseconds, by requests offered a second (open loop)",
-    );
+/// One quantile against what was offered, both on scales of powers. Returns where it ends.
+fn curves(report: &Report, name: &str, quantile: fn(&Spread) -> f64, top: f64, out: &mut String) -> f64 {
+    let title = format!("Latency against load: {name} in microseconds, by requests offered a second (open loop)");
+    text(out, 20.0, top + 10.0, "start", &title);
     let (left, right) = (70.0, WIDTH - 220.0);
     let (upper, lower) = (top + 30.0, top + 30.0 + PLOT_HEIGHT);
     let kept: Vec<_> = report.latency.iter().filter(|point| point.kept_up).collect();
@@ -81,12 +77,13 @@ fn curves(report: &Report, top: f64, out: &mut String) -> f64 {
         return lower;
     }
     let x = |rate: f64| left + (rate / least).ln() / (most / least).ln().max(1e-9) * (right - left);
-    let highest = kept.iter().map(|point| point.latency.p99_us).fold(100.0, f64::max);
-    let decades = highest.log10().ceil() - 1.0;
-    let y = |us: f64| lower - (us.max(10.0).log10() - 1.0) / decades * PLOT_HEIGHT;
+    let values = || kept.iter().map(|point| quantile(&point.latency).max(1.0));
+    let lowest = values().fold(f64::INFINITY, f64::min).log10().floor();
+    let highest = values().fold(1.0, f64::max).log10().ceil().max(lowest + 1.0);
+    let y = |us: f64| lower - (us.max(1.0).log10() - lowest) / (highest - lowest) * PLOT_HEIGHT;
 
-    let mut line_us = 10.0;
-    while line_us <= 10f64.powf(decades + 1.0) * 1.001 {
+    let mut line_us = 10f64.powf(lowest);
+    while line_us <= 10f64.powf(highest) * 1.001 {
         let at = y(line_us);
         let _ = writeln!(out, "<path d=\"M{left} {at:.1}H{right}\" stroke=\"#dee2e6\"/>");
         text(out, left - 8.0, at + 4.0, "end", &format!("{line_us:.0}"));
@@ -102,7 +99,7 @@ fn curves(report: &Report, top: f64, out: &mut String) -> f64 {
         let stroke = colour(peer);
         let mut path = String::new();
         for (place, point) in points.iter().enumerate() {
-            let (at_x, at_y) = (x(point.offered_per_s), y(point.latency.p99_us));
+            let (at_x, at_y) = (x(point.offered_per_s), y(quantile(&point.latency)));
             let _ = write!(path, "{}{at_x:.1} {at_y:.1}", if place == 0 { "M" } else { "L" });
             let _ = writeln!(out, "<circle cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"3\" fill=\"{stroke}\"/>");
         }
