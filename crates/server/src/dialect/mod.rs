@@ -51,14 +51,17 @@ pub(crate) struct Reply<'a> {
     pub(crate) position: Position,
 }
 
-/// Asks the engine and waits for the durable answer.
-pub(crate) async fn ask<'a>(
-    driver: &Handle,
+/// Asks the engine, at once, and waits for the durable answer.
+pub(crate) fn ask<'a, 'd>(
+    driver: &'d Handle,
     request: Request,
     id: &'a RequestId,
-) -> (Reply<'a>, Result<leasehold_engine::Reply, Denial>) {
-    let Answered { answer, epoch, position, .. } = driver.call(request).await;
-    (Reply { id, epoch, position }, answer)
+) -> impl Future<Output = (Reply<'a>, Result<leasehold_engine::Reply, Denial>)> + use<'a, 'd> {
+    let listening = driver.call(request);
+    async move {
+        let Answered { answer, epoch, position, .. } = listening.await;
+        (Reply { id, epoch, position }, answer)
+    }
 }
 
 impl Reply<'_> {

@@ -1,7 +1,9 @@
 //! Asking the partition from async code. A caller that goes away while it waits is an ordered command like any other.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
 
 use leasehold_engine::{ClaimId, Command, Reply, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
@@ -30,8 +32,9 @@ impl Handle {
         Handle { shared }
     }
 
-    /// Asks and waits for the durable answer. Dropping the future withdraws what it stood for.
-    pub async fn call(&self, request: impl Into<Request>) -> Answered {
+    /// Asks, at once. What is returned waits for the durable answer, and withdraws what was asked if it is dropped before.
+    /// That is all it holds: an `async fn` would keep the request for as long as its caller is parked.
+    pub fn call(&self, request: impl Into<Request>) -> Listening<'_> {
         let (to, answered) = oneshot::channel();
         let (ticket, leaving) = {
             let mut inner = self.shared.lock();
@@ -39,17 +42,9 @@ impl Handle {
             let ticket = inner.partition.submit(clocks, request.into(), to);
             (ticket, self.shared.after_change(&mut inner))
         };
-        let mut listening = Listening { shared: &self.shared, ticket, answered, is_over: false };
+        let listening = Listening { shared: &self.shared, ticket, answered, is_over: false };
         self.shared.deliver(leaving);
-        let answered = (&mut listening.answered).await;
-        listening.is_over = true;
-        // The sender is dropped unanswered only when the store failed; the process is about to end.
-        answered.unwrap_or(Answered {
-            answer: Err(Denial::ShuttingDown),
-            epoch: Epoch(0),
-            position: Position(0),
-            untold: None,
-        })
+        listening
     }
 
     /// Whether changes become durable: makes one, of the smallest kind, and waits for it.
@@ -128,11 +123,29 @@ impl Handle {
 }
 
 /// A caller on the line. Hanging up early tells the partition.
-struct Listening<'a> {
+#[derive(Debug)]
+#[must_use = "dropping it withdraws what was asked"]
+pub struct Listening<'a> {
     shared: &'a Shared,
     ticket: Option<Ticket>,
     answered: oneshot::Receiver<Answered>,
     is_over: bool,
+}
+
+impl Future for Listening<'_> {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+        let answered = ready!(Pin::new(&mut self.answered).poll(cx));
+        self.is_over = true;
+        // The sender is dropped unanswered only when the store failed; the process is about to end.
+        Poll::Ready(answered.unwrap_or(Answered {
+            answer: Err(Denial::ShuttingDown),
+            epoch: Epoch(0),
+            position: Position(0),
+            untold: None,
+        }))
+    }
 }
 
 impl Drop for Listening<'_> {

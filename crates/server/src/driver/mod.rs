@@ -38,7 +38,7 @@ use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Recovery, S
 use tokio::sync::watch;
 
 pub use clock::Clock;
-pub use handle::{Answered, Handle};
+pub use handle::{Answered, Handle, Listening};
 pub use lead::{Lead, default_threads};
 
 use crate::observe::{Beginning, Observer};

@@ -16,10 +16,16 @@ use crate::http::{Body, Problem, RequestId, response};
 use routes::Subject;
 pub(crate) use routes::{Action, Asked, parse};
 
-pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
-    let Asked { subject, request } = asked;
-    let (reply, answer) = ask(driver, request, id).await;
-    show(&subject, &reply, answer)
+pub(crate) fn answer<'a>(
+    driver: &'a Handle,
+    Asked { subject, request }: Asked,
+    id: &'a RequestId,
+) -> impl Future<Output = Result<Response<Body>, Problem>> {
+    let asking = ask(driver, request, id);
+    async move {
+        let (reply, answer) = asking.await;
+        show(&subject, &reply, answer)
+    }
 }
 
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
