@@ -36,7 +36,18 @@ for round in $(seq "$rounds"); do
             awk -v kind=$kind '/Requests\/sec/{print kind, $2}' >>"$directory/figures"
     done
 done
-# The median of the rounds, which lie side by side in time.
-for kind in none token jwt; do
-    grep "^$kind " "$directory/figures" | sort -k2 -n | awk -v kind=$kind '{v[NR] = $2} END{print kind, v[int((NR + 1) / 2)]}'
-done | awk '{print $1 ": " $2 " requests/s"; v[$1] = $2} END{printf "token/none %.3f  jwt/none %.3f\n", v["token"] / v["none"], v["jwt"] / v["none"]}'
+# Each ratio is taken within its round, as the machine changes from one to the next; then the median, and the spread.
+awk '{v[$1, ++n[$1]] = $2}
+    function sorted(list, count, i, j, kept) {
+        for (i = 2; i <= count; i++) {
+            kept = list[i]
+            for (j = i - 1; j > 0 && list[j] > kept; j--) list[j + 1] = list[j]
+            list[j + 1] = kept
+        }
+    }
+    function tell(kind, i, list) {
+        for (i = 1; i <= n[kind]; i++) list[i] = v[kind, i] / v["none", i]
+        sorted(list, n[kind])
+        printf "%s/none %.3f (%.3f to %.3f in %d rounds)\n", kind, list[int((n[kind] + 1) / 2)], list[1], list[n[kind]], n[kind]
+    }
+    END {tell("token"); tell("jwt")}' "$directory/figures"
