@@ -96,6 +96,39 @@ fn raise_open_files() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
+/// The processor time that a process and those it started took so far, those that ended and were waited for included.
+/// It counts in hundredths of a second.
+pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
+    let mut parents = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // It may have ended meanwhile.
+        parents.extend(process_stat(pid).map(|(parent, ticks)| (pid, parent, ticks)));
+    }
+    let (mut all, mut sum, mut next) = (vec![pid], 0, 0);
+    while let Some(&process) = all.get(next) {
+        sum += parents.iter().find(|(pid, ..)| *pid == process).map_or(0, |(.., ticks)| *ticks);
+        all.extend(parents.iter().filter(|(_, parent, _)| *parent == process).map(|(pid, ..)| pid));
+        next += 1;
+    }
+    Ok(Duration::from_secs(sum) / u32::try_from(rustix::param::clock_ticks_per_second())?)
+}
+
+/// Ours, to the nanosecond.
+pub(crate) fn processor_time_of_this_thread() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// The parent of a process, and the ticks that it and those it waited for took.
+fn process_stat(pid: u32) -> Option<(u32, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Its name may contain anything, and ends with the last parenthesis. Then: state, parent, …
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = fields.get(11..15)?.iter().filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Some((fields.get(1)?.parse().ok()?, ticks))
+}
+
 /// What a process has in memory.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     let text = field(&format!("/proc/{pid}/status"), "VmRSS").context("a process without a size")?;

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, value_parser};
 
 use crate::machine::Machine;
 use crate::peer::{Peer, Place, Running};
@@ -48,6 +48,14 @@ struct Args {
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
 
+    /// Only these peers
+    #[arg(long, value_name = "PEER", value_delimiter = ',')]
+    peers: Vec<Peer>,
+
+    /// Throughput with these numbers of connections [default: 1,16,64,256]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=4096))]
+    connections: Vec<u64>,
+
     /// How often everything is repeated [default: 3, quick: 1]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
@@ -71,14 +79,15 @@ impl Args {
     }
 
     /// The peers that the wanted parts ask.
-    fn peers(&self) -> &'static [Peer] {
-        if self.wants(Part::Throughput) || self.wants(Part::Latency) {
+    fn wanted_peers(&self) -> impl Iterator<Item = Peer> {
+        let all: &[Peer] = if self.wants(Part::Throughput) || self.wants(Part::Latency) {
             &Peer::ALL
         } else if self.wants(Part::HandOver) || self.wants(Part::Claims) || self.wants(Part::Lock) {
             &[Peer::Leasehold, Peer::LeaseholdMemory]
         } else {
             &[]
-        }
+        };
+        all.iter().copied().filter(|peer| self.peers.is_empty() || self.peers.contains(peer))
     }
 }
 
@@ -96,6 +105,9 @@ fn run(args: &Args) -> Result<()> {
     let progress = Progress::new();
     let mut sizes = if args.quick { Sizes::quick() } else { Sizes::full() };
     sizes.rounds = args.rounds.unwrap_or(sizes.rounds).max(1);
+    if !args.connections.is_empty() {
+        sizes.connections.clone_from(&args.connections);
+    }
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
     let binaries = std::env::current_exe()?.parent().context("a program is in a directory")?.to_owned();
     let place = Place { dir: args.dir.canonicalize()?, binaries };
@@ -117,7 +129,7 @@ fn run(args: &Args) -> Result<()> {
         progress.step("this machine is busy with other things: the figures will not be worth comparing");
     }
     let mut peers = Vec::new();
-    for &peer in args.peers() {
+    for peer in args.wanted_peers() {
         let running = Running::start(peer, &place)?;
         progress.step(&format!("{} listens on {}", peer.label(), running.addr));
         report.machine.peers.push((peer.label().to_owned(), running.version.clone()));

@@ -7,18 +7,21 @@ mod process;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::drive::{Line, Outcome, Plan, connect, drive};
+use crate::machine::processor_time;
 use crate::script::{Constant, EtcdLock, PoolCycle, PostgresSlot, RedisLock, pool_id};
 use crate::wire::{http, postgres, resp};
 pub(crate) use leasehold::Leasehold;
 use leasehold::Metrics;
 use process::Process;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Peer {
     Leasehold,
@@ -95,7 +98,7 @@ pub(crate) struct Running {
     pub(crate) peer: Peer,
     pub(crate) addr: SocketAddr,
     pub(crate) version: String,
-    _process: Process,
+    process: Process,
 }
 
 impl Running {
@@ -111,7 +114,7 @@ impl Running {
             Peer::Etcd => others::start_etcd(&dir)?,
         };
         let (process, addr, version) = started;
-        Ok(Running { peer, addr, version, _process: process })
+        Ok(Running { peer, addr, version, process })
     }
 
     /// A connection that borrows and returns a thing of its own.
@@ -143,6 +146,10 @@ impl Running {
             }
             Peer::Postgres | Peer::Etcd => None,
         })
+    }
+
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        processor_time(self.process.pid())
     }
 
     /// Drives lines that were made for this peer, and holds the generator's count against the peer's own.

@@ -107,9 +107,13 @@ fn ratios(quick: bool, aims: &[Aim], out: &mut String) {
 }
 
 fn throughput(report: &Report, out: &mut String) {
-    let mut table = Table::new(&["Borrow + return, closed loop", "connections", "requests/s", "p50", "p99", "p99.9"]);
+    let head =
+        ["Borrow + return, closed loop", "connections", "requests/s", "p50", "p99", "p99.9", "its CPU", "generator's"];
+    let mut table = Table::new(&head);
     for row in &report.throughput {
-        table.row(figures(row.peer.label(), row.connections.to_string(), &row.figures));
+        let mut cells = figures(row.peer.label(), row.connections.to_string(), &row.figures);
+        cells.extend([row.peer_cpu_us, row.generator_cpu_us].map(|us| format!("{us:.1} µs")));
+        table.row(cells);
     }
     table.render("Throughput", out);
 }

@@ -4,8 +4,9 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::Context;
-use crate::figures::{Figures, Rounds, paired_ratio};
-use crate::peer::Peer;
+use crate::figures::{Figures, Rounds, float, median, paired_ratio};
+use crate::machine::processor_time_of_this_thread;
+use crate::peer::{Peer, Running};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Throughput {
@@ -15,33 +16,73 @@ pub(crate) struct Throughput {
     pub(crate) figures: Figures,
     /// One a round, for pairing.
     pub(crate) p50s_us: Vec<f64>,
+    /// What a request took of the processors, in microseconds: of the peer's time, and of the generator's own.
+    pub(crate) peer_cpu_us: f64,
+    pub(crate) generator_cpu_us: f64,
 }
 
 pub(crate) fn throughput(context: &Context<'_>) -> Result<Vec<Throughput>> {
     let mut rows = Vec::new();
     for &connections in &context.sizes.connections {
         let mut all: Vec<Rounds> = context.peers.iter().map(|_| Rounds::new()).collect();
+        let mut spents: Vec<Vec<Spent>> = context.peers.iter().map(|_| Vec::new()).collect();
         for round in 0..context.sizes.rounds {
             for running in context.rotated(round) {
                 let label = running.peer.label();
                 let lines = (0..connections).map(|number| running.cycle(number)).collect::<Result<Vec<_>>>()?;
+                let before = Spent::so_far(running)?;
                 let outcome = running.drive(lines, &context.plan()).context(label)?;
+                let spent = Spent::so_far(running)?.since(&before, outcome.heard);
                 running.check_nothing_held(connections)?;
                 context.progress.step(&format!(
-                    "borrow + return, {connections} connections, round {}: {label} {:.0}/s",
+                    "borrow + return, {connections} connections, round {}: {label} {:.0}/s, CPU a request {:.1} µs and {:.1} µs of ours",
                     round + 1,
-                    outcome.rate_per_s()
+                    outcome.rate_per_s(),
+                    spent.peer_us,
+                    spent.generator_us,
                 ));
                 let index = context.peers.iter().position(|other| other.peer == running.peer);
-                all[index.expect("it is one of them")].add(&outcome);
+                let index = index.expect("it is one of them");
+                all[index].add(&outcome);
+                spents[index].push(spent);
             }
         }
-        for (running, rounds) in context.peers.iter().zip(all) {
-            let (figures, p50s_us) = (rounds.figures(), rounds.p50s_us);
-            rows.push(Throughput { peer: running.peer, connections, figures, p50s_us });
+        for ((running, rounds), spents) in context.peers.iter().zip(all).zip(spents) {
+            let middle = |of: fn(&Spent) -> f64| median(&spents.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0);
+            rows.push(Throughput {
+                peer: running.peer,
+                connections,
+                figures: rounds.figures(),
+                p50s_us: rounds.p50s_us,
+                peer_cpu_us: middle(|spent| spent.peer_us),
+                generator_cpu_us: middle(|spent| spent.generator_us),
+            });
         }
     }
     Ok(rows)
+}
+
+/// Processor time, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    peer_us: f64,
+    generator_us: f64,
+}
+
+impl Spent {
+    fn so_far(running: &Running) -> Result<Self> {
+        let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+        Ok(Spent { peer_us: us(running.processor_time()?), generator_us: us(processor_time_of_this_thread()) })
+    }
+
+    /// A request's part of what was added.
+    fn since(&self, before: &Spent, requests: u64) -> Spent {
+        let requests = float(requests.max(1));
+        Spent {
+            peer_us: (self.peer_us - before.peer_us) / requests,
+            generator_us: (self.generator_us - before.generator_us) / requests,
+        }
+    }
 }
 
 fn find(rows: &[Throughput], peer: Peer, connections: u64) -> Option<&Throughput> {
