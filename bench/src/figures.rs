@@ -41,6 +41,15 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The one below which this part of them lies.
+pub(crate) fn quantile(values: &[f64], part: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index into a short list")]
+    let index = (float_len(sorted.len()) * part) as usize;
+    sorted.get(index.min(sorted.len().saturating_sub(1))).copied()
+}
+
 /// The spread of latencies, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[expect(clippy::struct_field_names, reason = "units last")]

@@ -26,7 +26,7 @@ use crate::machine::Machine;
 use crate::peer::{Peer, Place, Running};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::workload::{Context, Sizes};
+use crate::workload::{Context, Match, Sizes};
 
 /// Measures Leasehold beside its peers.
 #[derive(Debug, Parser)]
@@ -56,7 +56,11 @@ struct Args {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=4096))]
     connections: Vec<u64>,
 
-    /// How often everything is repeated [default: 3, quick: 1]
+    /// Another build of the service: compares it with this one, in memory and on disk, and nothing else
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
+
+    /// How often everything is repeated [default: 3, quick: 1, against: 20]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 }
@@ -111,6 +115,13 @@ fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
     let binaries = std::env::current_exe()?.parent().context("a program is in a directory")?.to_owned();
     let place = Place { dir: args.dir.canonicalize()?, binaries };
+    if let Some(other) = &args.against {
+        let connections = if args.connections.is_empty() { &[64][..] } else { &args.connections };
+        let rounds = args.rounds.unwrap_or(20).max(1);
+        workload::against(&place, &progress, &Match { other, connections, rounds })?;
+        std::fs::remove_dir_all(&place.dir)?;
+        return Ok(());
+    }
     let mut report = Report {
         quick: args.quick,
         took_s: 0,

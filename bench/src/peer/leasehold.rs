@@ -14,8 +14,8 @@ use crate::machine::resident_bytes;
 use crate::wire::http;
 
 /// Starts the service with `args` and waits until it is ready.
-pub(super) fn start(place: &Place, dir: &Path, args: &[&str]) -> Result<(Process, SocketAddr, String)> {
-    let mut command = Command::new(place.binary("leasehold"));
+pub(super) fn start(program: &Path, dir: &Path, args: &[&str]) -> Result<(Process, SocketAddr, String)> {
+    let mut command = Command::new(program);
     command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
     let mut process = Process::start("leasehold", command, dir, Signal::TERM)?;
     let addr = process.announced()?;
@@ -45,7 +45,7 @@ impl Leasehold {
         let dir = place.fresh(name)?;
         let mut all = vec!["--data".to_owned(), text(&dir.join("data"))];
         all.extend(args.iter().map(ToString::to_string));
-        let (process, addr, _) = start(place, &dir, &all.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let (process, addr, _) = start(&place.leasehold(), &dir, &all.iter().map(String::as_str).collect::<Vec<_>>())?;
         Ok(Leasehold { place: place.clone(), dir, args: all, process, addr })
     }
 
@@ -54,7 +54,7 @@ impl Leasehold {
         self.process.kill()?;
         let began_at = Instant::now();
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        let (process, addr, _) = start(&self.place, &self.dir, &args)?;
+        let (process, addr, _) = start(&self.place.leasehold(), &self.dir, &args)?;
         let took = began_at.elapsed();
         (self.process, self.addr) = (process, addr);
         Ok(took)

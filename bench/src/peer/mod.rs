@@ -69,6 +69,13 @@ impl Peer {
     }
 }
 
+/// Where the service keeps what it knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Store {
+    Disk,
+    Memory,
+}
+
 /// Where data goes and our own binaries are.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -90,6 +97,10 @@ impl Place {
     fn binary(&self, name: &str) -> PathBuf {
         self.binaries.join(name)
     }
+
+    pub(crate) fn leasehold(&self) -> PathBuf {
+        self.binary("leasehold")
+    }
 }
 
 /// A peer that takes requests.
@@ -105,8 +116,10 @@ impl Running {
     pub(crate) fn start(peer: Peer, place: &Place) -> Result<Self> {
         let dir = place.fresh(peer.file_name())?;
         let started = match peer {
-            Peer::Leasehold => leasehold::start(place, &dir, &["--data", &text(&dir.join("data"))])?,
-            Peer::LeaseholdMemory => leasehold::start(place, &dir, &["--memory"])?,
+            Peer::Leasehold => return Running::start_build(&place.leasehold(), Store::Disk, peer.file_name(), place),
+            Peer::LeaseholdMemory => {
+                return Running::start_build(&place.leasehold(), Store::Memory, peer.file_name(), place);
+            }
             Peer::Ceiling => leasehold::start_ceiling(place, &dir)?,
             Peer::RedisAlways => others::start_redis(&dir, true)?,
             Peer::RedisMemory => others::start_redis(&dir, false)?,
@@ -114,6 +127,16 @@ impl Running {
             Peer::Etcd => others::start_etcd(&dir)?,
         };
         let (process, addr, version) = started;
+        Ok(Running { peer, addr, version, process })
+    }
+
+    /// Any build of the service.
+    pub(crate) fn start_build(program: &Path, store: Store, name: &str, place: &Place) -> Result<Self> {
+        let dir = place.fresh(name)?;
+        let (peer, (process, addr, version)) = match store {
+            Store::Disk => (Peer::Leasehold, leasehold::start(program, &dir, &["--data", &text(&dir.join("data"))])?),
+            Store::Memory => (Peer::LeaseholdMemory, leasehold::start(program, &dir, &["--memory"])?),
+        };
         Ok(Running { peer, addr, version, process })
     }
 

@@ -1,5 +1,6 @@
 //! What is measured. One file a question; each returns what goes into the report and prints how far it is.
 
+mod against;
 mod claims;
 mod expiry;
 mod hand_over;
@@ -17,6 +18,7 @@ use crate::drive::{Line, Outcome, Plan, drive};
 use crate::peer::{Peer, Place, Running};
 use crate::progress::Progress;
 
+pub(crate) use against::{Match, against};
 pub(crate) use claims::{ClaimsRow, claims};
 pub(crate) use expiry::{MassExpiry, mass_expiry};
 pub(crate) use hand_over::{HandOverRow, hand_over};

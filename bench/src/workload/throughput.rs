@@ -32,7 +32,7 @@ pub(crate) fn throughput(context: &Context<'_>) -> Result<Vec<Throughput>> {
                 let lines = (0..connections).map(|number| running.cycle(number)).collect::<Result<Vec<_>>>()?;
                 let before = Spent::so_far(running)?;
                 let outcome = running.drive(lines, &context.plan()).context(label)?;
-                let spent = Spent::so_far(running)?.since(&before, outcome.heard);
+                let spent = Spent::so_far(running)?.minus(&before).over(outcome.heard);
                 running.check_nothing_held(connections)?;
                 context.progress.step(&format!(
                     "borrow + return, {connections} connections, round {}: {label} {:.0}/s, CPU a request {:.1} µs and {:.1} µs of ours",
@@ -63,25 +63,30 @@ pub(crate) fn throughput(context: &Context<'_>) -> Result<Vec<Throughput>> {
 }
 
 /// Processor time, in microseconds.
-#[derive(Clone, Copy, Debug)]
-struct Spent {
-    peer_us: f64,
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub(super) peer_us: f64,
     generator_us: f64,
 }
 
 impl Spent {
-    fn so_far(running: &Running) -> Result<Self> {
+    pub(super) fn so_far(running: &Running) -> Result<Self> {
         let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
         Ok(Spent { peer_us: us(running.processor_time()?), generator_us: us(processor_time_of_this_thread()) })
     }
 
-    /// A request's part of what was added.
-    fn since(&self, before: &Spent, requests: u64) -> Spent {
+    pub(super) fn plus(&self, more: &Spent) -> Spent {
+        Spent { peer_us: self.peer_us + more.peer_us, generator_us: self.generator_us + more.generator_us }
+    }
+
+    pub(super) fn minus(&self, before: &Spent) -> Spent {
+        Spent { peer_us: self.peer_us - before.peer_us, generator_us: self.generator_us - before.generator_us }
+    }
+
+    /// A request's part of it.
+    pub(super) fn over(&self, requests: u64) -> Spent {
         let requests = float(requests.max(1));
-        Spent {
-            peer_us: (self.peer_us - before.peer_us) / requests,
-            generator_us: (self.generator_us - before.generator_us) / requests,
-        }
+        Spent { peer_us: self.peer_us / requests, generator_us: self.generator_us / requests }
     }
 }
 
