@@ -281,11 +281,14 @@ impl<R> Partition<R> {
 
     /// Answers that may leave now.
     pub fn poll_told(&mut self, told: &mut Vec<Told<R>>) {
+        // Mostly one, in memory: a vector that grows by itself has room for four from the start.
+        told.reserve_exact(self.told.len());
         told.append(&mut self.told);
     }
 
     /// What happened and may be told now, in the order of the journal.
     pub fn poll_effects(&mut self, effects: &mut Vec<Happened>) {
+        effects.reserve_exact(self.told_effects.len());
         effects.append(&mut self.told_effects);
     }
 

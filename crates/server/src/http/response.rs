@@ -18,8 +18,9 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The usual three, and room for a position, a `Location`, a `Retry-After`, and hyper's own two.
-const HEADERS_USUAL: usize = 8;
+/// The usual three, and room for a position, a `Location` and a `Retry-After`. For more than six the map takes twice the room,
+/// which is more than the allocator has at hand.
+const HEADERS_USUAL: usize = 6;
 
 /// What an answer carries: bytes that are there from the start, or a stream of them as they come.
 #[derive(Default)]
