@@ -30,6 +30,10 @@ impl Route {
     /// One line for an answer: always where the operator wants an access log, else for what went wrong, to be seen when
     /// somebody looks for it.
     pub(crate) fn log(&self, id: &RequestId, status: StatusCode, took: Duration, is_access_logged: bool) {
+        if !is_access_logged && status.as_u16() < 400 && !tracing::enabled!(tracing::Level::TRACE) {
+            // The usual: nobody wants the words that would be made below.
+            return;
+        }
         let (request, method, status) = (id.as_str(), self.method(), status.as_u16());
         let route = self.pattern.unwrap_or("(none)");
         // To the microsecond: more digits than that are noise.

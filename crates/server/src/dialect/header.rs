@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use leasehold_engine::IdempotencyKey;
 
 use crate::http::Problem;
@@ -10,6 +10,7 @@ use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::openapi::{Operation, Schema};
 
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_MAX: usize = 255;
 
 /// `Idempotency-Key` in the OpenAPI document.
@@ -21,7 +22,7 @@ pub(crate) fn document_key(operation: Operation) -> Operation {
 
 /// `Idempotency-Key`, with a digest of what is asked under it.
 pub(crate) fn idempotency_key(headers: &HeaderMap, asked: &[&[u8]]) -> Result<Option<IdempotencyKey>, Problem> {
-    let mut values = headers.get_all("idempotency-key").iter();
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.as_bytes();
     let is_fit = (1..=KEY_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);

@@ -153,7 +153,8 @@ async fn keep_deadlines<H, C: Future>(
     // Set once the connection was told to finish; it is cut at that point.
     let mut cut_at: Option<Instant> = None;
     let first_deadline = Instant::now() + shared.limits.head_timeout;
-    let mut timer = LazyTimer { sleep: pin!(sleep_until(first_deadline.into())), armed_at: first_deadline };
+    let sleep = pin!(sleep_until(first_deadline.into()));
+    let mut timer = LazyTimer { sleep, armed_at: first_deadline, is_set: false };
 
     poll_fn(|cx| {
         // Asking once is enough: it leaves this task's waker with the bell, and the flag tells the rest. Asking at every
@@ -207,6 +208,8 @@ impl<F: Future<Output = Response<Body>>> Future for Answer<F> {
 struct LazyTimer<'a> {
     sleep: Pin<&'a mut Sleep>,
     armed_at: Instant,
+    /// It has been asked since it was armed, and so knows whom to wake: a connection has one waker for all its life.
+    is_set: bool,
 }
 
 impl LazyTimer<'_> {
@@ -215,17 +218,22 @@ impl LazyTimer<'_> {
         if deadline < self.armed_at {
             self.arm(deadline);
         }
+        if self.is_set && !self.sleep.is_elapsed() {
+            return Poll::Pending;
+        }
         while self.sleep.as_mut().poll(cx).is_ready() {
             if deadline <= Instant::now() {
                 return Poll::Ready(());
             }
             self.arm(deadline);
         }
+        self.is_set = true;
         Poll::Pending
     }
 
     fn arm(&mut self, at: Instant) {
         self.armed_at = at;
+        self.is_set = false;
         self.sleep.as_mut().reset(at.into());
     }
 }
