@@ -26,8 +26,12 @@ measured=$(mktemp)
 trap 'rm -f "$log" "$measured"' EXIT
 began=$(date +%s)
 cargo build --locked -q -p leasehold -p leasehold-bench
-cargo run --locked -q -p leasehold-bench --bin leasehold-bench -- --quick --out target/bench-quick >"$measured" 2>&1 ||
-    { tail -30 "$measured" >&2; exit 1; }
+measure() {
+    cargo run --locked -q -p leasehold-bench --bin leasehold-bench -- "$@" >>"$measured" 2>&1 || { tail -30 "$measured" >&2; exit 1; }
+}
+measure --quick --out target/bench-quick
+# This build beside itself.
+measure --against "${CARGO_TARGET_DIR:-target}/debug/leasehold" --rounds 2
 echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $(($(date +%s) - began)) s" | tee -a "$log"
 
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.

@@ -126,6 +126,15 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_are_values_that_were_seen() {
+        assert_eq!(quantile(&[], 0.5), None);
+        let values = [4.0, 1.0, 3.0, 2.0];
+        for (part, expected) in [(0.0, 1.0), (0.25, 2.0), (0.75, 4.0), (1.0, 4.0)] {
+            assert_eq!(quantile(&values, part), Some(expected), "{part}");
+        }
+    }
+
+    #[test]
     fn a_slow_round_does_not_move_a_paired_ratio() {
         assert_eq!(paired_ratio(&[100.0, 10.0, 100.0], &[50.0, 5.0, 50.0]), Some(2.0));
     }

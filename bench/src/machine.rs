@@ -160,3 +160,30 @@ fn field(path: &str, name: &str) -> Option<String> {
 fn kibibytes(text: &str) -> Option<u64> {
     text.strip_suffix(" kB")?.trim().parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps a processor busy for this long.
+    fn work(time: Duration) {
+        let until = processor_time_of_this_thread() + time;
+        while processor_time_of_this_thread() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn processor_time_is_of_a_process_and_those_it_started() {
+        let me = std::process::id();
+        let before = processor_time(me).unwrap();
+        work(Duration::from_millis(100));
+        let own = processor_time(me).unwrap();
+        assert!(own >= before + Duration::from_millis(80), "{before:?} to {own:?}");
+        // A child that has ended and was waited for, and did work of its own.
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
+        let with_child = processor_time(me).unwrap();
+        assert!(with_child >= own + Duration::from_millis(10), "{own:?} to {with_child:?}");
+    }
+}
