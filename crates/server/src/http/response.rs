@@ -22,12 +22,17 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// which is more than the allocator has at hand.
 const HEADERS_USUAL: usize = 6;
 
+/// A long body is given to hyper in pieces of this size. It copies them into a buffer that the connection keeps, and takes no more
+/// while there are 32 KiB in it (`HEAD_BUFFER_MAX`): in one piece, 100 KiB of answer would be 100 KiB of memory for as long as the
+/// connection lives.
+const PIECE_MAX: usize = 16 * 1024;
+
 /// What an answer carries: bytes that are there from the start, or a stream of them as they come.
 #[derive(Default)]
 pub struct Body(Kind);
 
 enum Kind {
-    /// Empty once taken.
+    /// What was not taken yet.
     Whole(Bytes),
     Stream(Pin<Box<dyn Frames>>),
 }
@@ -128,7 +133,7 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
             Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes.split_to(bytes.len().min(PIECE_MAX)))))),
             Kind::Stream(frames) => {
                 frames.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -207,6 +212,22 @@ mod tests {
         assert_eq!(frame.into_data().unwrap(), "{}");
         assert!(body.is_end_stream());
         assert!(matches!(Pin::new(&mut body).poll_frame(&mut cx), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn a_long_body_comes_in_pieces_and_knows_its_length_from_the_start() {
+        let long: Vec<u8> = (0..40_000).map(|n: u32| n.to_le_bytes()[0]).collect();
+        let mut body = Body::from(long.clone());
+        assert_eq!(body.size_hint().exact(), Some(40_000));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let (mut taken, mut lens) = (Vec::new(), Vec::new());
+        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut cx) {
+            let piece = frame.into_data().unwrap();
+            lens.push((piece.len(), body.is_end_stream()));
+            taken.extend_from_slice(&piece);
+        }
+        assert_eq!(lens, [(PIECE_MAX, false), (PIECE_MAX, false), (40_000 - 2 * PIECE_MAX, true)]);
+        assert_eq!(taken, long);
     }
 
     #[test]
