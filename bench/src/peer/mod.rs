@@ -116,10 +116,8 @@ impl Running {
     pub(crate) fn start(peer: Peer, place: &Place) -> Result<Self> {
         let dir = place.fresh(peer.file_name())?;
         let started = match peer {
-            Peer::Leasehold => return Running::start_build(&place.leasehold(), Store::Disk, peer.file_name(), place),
-            Peer::LeaseholdMemory => {
-                return Running::start_build(&place.leasehold(), Store::Memory, peer.file_name(), place);
-            }
+            Peer::Leasehold => return Running::start_build(&place.leasehold(), Store::Disk, &dir),
+            Peer::LeaseholdMemory => return Running::start_build(&place.leasehold(), Store::Memory, &dir),
             Peer::Ceiling => leasehold::start_ceiling(place, &dir)?,
             Peer::RedisAlways => others::start_redis(&dir, true)?,
             Peer::RedisMemory => others::start_redis(&dir, false)?,
@@ -131,11 +129,10 @@ impl Running {
     }
 
     /// Any build of the service.
-    pub(crate) fn start_build(program: &Path, store: Store, name: &str, place: &Place) -> Result<Self> {
-        let dir = place.fresh(name)?;
+    pub(crate) fn start_build(program: &Path, store: Store, dir: &Path) -> Result<Self> {
         let (peer, (process, addr, version)) = match store {
-            Store::Disk => (Peer::Leasehold, leasehold::start(program, &dir, &["--data", &text(&dir.join("data"))])?),
-            Store::Memory => (Peer::LeaseholdMemory, leasehold::start(program, &dir, &["--memory"])?),
+            Store::Disk => (Peer::Leasehold, leasehold::start(program, dir, &["--data", &text(&dir.join("data"))])?),
+            Store::Memory => (Peer::LeaseholdMemory, leasehold::start(program, dir, &["--memory"])?),
         };
         Ok(Running { peer, addr, version, process })
     }

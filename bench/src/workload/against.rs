@@ -26,8 +26,8 @@ pub(crate) struct Match<'a> {
 pub(crate) fn against(place: &Place, progress: &Progress, what: &Match<'_>) -> Result<()> {
     let other: PathBuf = what.other.canonicalize().with_context(|| format!("no build {}", what.other.display()))?;
     for store in [Store::Disk, Store::Memory] {
-        let this = Running::start_build(&place.leasehold(), store, "this", place)?;
-        let other = Running::start_build(&other, store, "other", place)?;
+        let this = Running::start_build(&place.leasehold(), store, &place.fresh("this")?)?;
+        let other = Running::start_build(&other, store, &place.fresh("other")?)?;
         for &connections in what.connections {
             let mut rates = Vec::new();
             let mut spent = [Spent::default(), Spent::default()];

@@ -26,7 +26,7 @@ pub(crate) use header::{idempotency_key, listen_us, plain_seconds_us};
 
 use crate::driver::{Answered, Handle};
 use crate::http::router::Params;
-use crate::http::{Body, RequestId};
+use crate::http::{Body, Problem, RequestId};
 use crate::settings::Settings;
 
 const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
@@ -61,6 +61,21 @@ pub(crate) fn ask<'a, 'd>(
     async move {
         let Answered { answer, epoch, position, .. } = listening.await;
         (Reply { id, epoch, position }, answer)
+    }
+}
+
+/// The same, and lets the dialect word the answer, which may need to know what the call was about.
+pub(crate) fn ask_about<'a, 'd, S>(
+    driver: &'d Handle,
+    request: Request,
+    id: &'a RequestId,
+    subject: S,
+    show: impl FnOnce(&S, &Reply<'a>, Result<leasehold_engine::Reply, Denial>) -> Result<Response<Body>, Problem>,
+) -> impl Future<Output = Result<Response<Body>, Problem>> {
+    let asking = ask(driver, request, id);
+    async move {
+        let (reply, answer) = asking.await;
+        show(&subject, &reply, answer)
     }
 }
 

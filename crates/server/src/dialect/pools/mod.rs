@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use leasehold_engine::Reply as Engine;
 use leasehold_journal::Denial;
 
-use super::{Reply, ask, unserved};
+use super::{Reply, ask_about, unserved};
 use crate::driver::Handle;
 use crate::http::{Body, Problem, RequestId, response};
 use routes::Subject;
@@ -18,14 +18,10 @@ pub(crate) use routes::{Action, Asked, parse};
 
 pub(crate) fn answer<'a>(
     driver: &'a Handle,
-    Asked { subject, request }: Asked,
+    asked: Asked,
     id: &'a RequestId,
 ) -> impl Future<Output = Result<Response<Body>, Problem>> {
-    let asking = ask(driver, request, id);
-    async move {
-        let (reply, answer) = asking.await;
-        show(&subject, &reply, answer)
-    }
+    ask_about(driver, asked.request, id, asked.subject, show)
 }
 
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
