@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Launch, PATIENCE, Position, Server, machine_to_itself, random_uuid, report, until};
+use crate::support::{
+    Client, Launch, PATIENCE, Position, Server, gauge, machine_to_itself, random_uuid, report, until,
+};
 
 const CLIENTS: usize = 200;
 const SLOTS: usize = 5;
@@ -143,6 +145,49 @@ fn waiters_are_served_in_the_order_they_came() {
         assert_eq!(in_use_and_waiting(&mut client, &pool), (3, left), "one return serves one waiter");
     }
     report(format_args!("sockets: {WAITERS} waiters queued one by one were served in that order"));
+}
+
+#[test]
+fn callers_that_ask_together_share_writes() {
+    const CALLERS: usize = 64;
+    const ROUNDS: usize = 15;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).start();
+    let pool = new_pool(&server, CALLERS * ROUNDS);
+    let mut clients: Vec<Client> = (0..CALLERS).map(|_| server.client()).collect();
+    let commits_before = gauge(&mut server.client(), "leasehold_commit_seconds_count");
+    for _ in 0..ROUNDS {
+        for client in &mut clients {
+            client.send("POST", &format!("/l/{pool}/borrow"), &[], b"{\"ttl\":600}").unwrap();
+        }
+        for client in &mut clients {
+            client.receive().unwrap().expect(200);
+        }
+    }
+    let commits = gauge(&mut server.client(), "leasehold_commit_seconds_count") - commits_before;
+    let calls = (CALLERS * ROUNDS) as u64;
+    assert!(commits * 4 <= calls, "{commits} writes for {calls} calls, {CALLERS} at a time");
+    report(format_args!("sockets: {calls} calls, {CALLERS} at a time, took {commits} writes"));
+}
+
+#[test]
+fn a_long_answer_leaves_little_behind() {
+    const READERS: usize = 300;
+    const KEPT_MAX_KIB: u64 = 64;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).start();
+    let mut clients: Vec<Client> = (0..READERS).map(|_| server.client()).collect();
+    let mut read = |target: &str| {
+        let answers = clients.iter_mut().map(|client| client.call("GET", target, "").unwrap().expect(200).body.len());
+        answers.max().unwrap()
+    };
+    read("/healthz");
+    let Some(before_kib) = server.resident_kib() else { return };
+    let long = read("/openapi.json");
+    assert!(long > 90 * 1024, "{long} bytes are not long");
+    let kept_kib = server.resident_kib().unwrap().saturating_sub(before_kib) / READERS as u64;
+    assert!(kept_kib <= KEPT_MAX_KIB, "{kept_kib} KiB a connection are kept after {long} bytes");
+    report(format_args!("sockets: {READERS} connections that read {long} bytes kept {kept_kib} KiB each"));
 }
 
 fn new_pool(server: &Server, count: usize) -> String {

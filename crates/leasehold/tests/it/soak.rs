@@ -248,7 +248,7 @@ impl<'a> Soak<'a> {
             let files = open_files(&server);
             (files < WORKERS + 60).then_some(files)
         });
-        Rest { memory_kib: resident_kib(&server), files, disk_bytes }
+        Rest { memory_kib: server.resident_kib().unwrap_or(0), files, disk_bytes }
     }
 
     fn report_and_check(&self, rests: &[Rest], took: Duration) {
@@ -294,13 +294,6 @@ fn is_at_rest(client: &mut Client) {
 fn disk_bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory).unwrap();
     files.map(|file| file.unwrap().metadata().map_or(0, |metadata| metadata.len())).sum()
-}
-
-/// Where the operating system says so in a file; elsewhere nothing is compared.
-fn resident_kib(server: &Server) -> u64 {
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", server.pid())) else { return 0 };
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn open_files(server: &Server) -> usize {

@@ -198,22 +198,12 @@ fn memory_stays_flat_under_bad_requests() {
         });
     };
     storm(4_000);
-    let before = resident_kib(&server);
+    let before = server.resident_kib();
     storm(20_000);
-    let after = resident_kib(&server);
+    let after = server.resident_kib();
     server.client().call("GET", "/readyz", "").unwrap().expect(200);
     if let (Some(before), Some(after)) = (before, after) {
         assert!(after < before + 6 * 1024, "grew from {before} KiB to {after} KiB");
         report(format_args!("bad input: 20000 bad requests took the process from {before} KiB to {after} KiB"));
     }
-}
-
-/// How much memory the process has, where the operating system says so in a file.
-fn resident_kib(server: &Server) -> Option<u64> {
-    if !cfg!(target_os = "linux") {
-        return None;
-    }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    Some(line.trim().trim_end_matches(" kB").parse().unwrap())
 }

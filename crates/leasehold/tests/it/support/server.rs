@@ -176,6 +176,13 @@ impl Server {
         self.child.id()
     }
 
+    /// How much memory it has, where the operating system says so in a file.
+    pub(crate) fn resident_kib(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        Some(line.trim().trim_end_matches(" kB").parse().unwrap())
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.addr).unwrap()
     }
