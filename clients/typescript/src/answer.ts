@@ -1,0 +1,133 @@
+// One attempt of one call ends in an answer of the service or in silence. An answer has `Leasehold-Position` and whole JSON; anything
+// else, such as the 404 of a proxy or the 200 of a captive portal, is silence.
+
+import type { Clock } from "./clock.js";
+import { scrub } from "./scrub.js";
+
+export interface Answer {
+  readonly is: "answer";
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+  /** `<epoch>.<position>` of the service's journal. */
+  readonly position: string;
+  readonly service: string | undefined;
+  readonly requestId: string | undefined;
+  readonly retryAfterMs: number | undefined;
+  /** Lease clock, before the request was given to `fetch`. */
+  readonly sentAt: number;
+  readonly heardAt: number;
+  readonly url: string;
+}
+
+/**
+ * `refused`: the request was not executed. `unknown`: it may have been. `tls`, `host`, `different`: this address is wrong. `stopped`: the
+ * client gave up by itself.
+ */
+export type Why = "refused" | "unknown" | "tls" | "host" | "different" | "stopped";
+
+export interface Silence {
+  readonly is: "silence";
+  readonly why: Why;
+  /** A sentence about what happened, without secrets. */
+  readonly sentence: string;
+  readonly retryAfterMs: number | undefined;
+  readonly requestId: string | undefined;
+  readonly sentAt: number;
+  readonly heardAt: number;
+  readonly url: string;
+  /** The connection broke early, as one does that was idle too long. */
+  readonly broke: boolean;
+}
+
+export type Heard = Answer | Silence;
+
+const LONGEST_BODY = 1 << 20;
+const LONGEST_RETRY_AFTER_MS = 3_600_000;
+/** A request on an idle connection that the other side has closed fails at once. */
+const BROKE_WITHIN_MS = 1000;
+
+export interface Sent {
+  readonly url: string;
+  readonly requestId: string | undefined;
+  readonly sentAt: number;
+}
+
+export function silence(why: Why, sentence: string, sent: Sent, now: Clock, more: Partial<Silence> = {}): Silence {
+  return { is: "silence", why, sentence: scrub(sentence), retryAfterMs: undefined, broke: false, heardAt: now(), ...sent, ...more };
+}
+
+/** Reads what `fetch` brought. Throws what the stream throws: the caller of this knows whether it was a timeout. */
+export async function readAnswer(response: Response, sent: Sent, now: Clock): Promise<Heard> {
+  const { headers, status } = response;
+  const requestId = headers.get("x-request-id")?.slice(0, 128) ?? sent.requestId;
+  const retryAfterMs = readRetryAfter(headers.get("retry-after"));
+  const position = headers.get("leasehold-position");
+  const text = await readText(response);
+  const heard = { ...sent, requestId };
+  if (status === 421) return silence("host", `${sent.url} says that it does not serve this host name (421)`, heard, now);
+  if (position === null) {
+    return silence("unknown", `${sent.url} answered ${status} without Leasehold-Position: something else than Leasehold answers there`, heard, now, { retryAfterMs });
+  }
+  const body = status === 204 ? {} : parseObject(text);
+  if (body === undefined) return silence("unknown", `${sent.url} answered ${status} with a body that is not whole JSON`, heard, now, { retryAfterMs });
+  const service = headers.get("leasehold-service") ?? undefined;
+  return { is: "answer", status, body, position, service, retryAfterMs, heardAt: now(), ...heard };
+}
+
+/** Puts what `fetch` threw in words. Its own text is not kept: some hosts put the address with a pool's id into it. */
+export function readFailure(thrown: unknown, sent: Sent, now: Clock): Silence {
+  const codes = codesOf(thrown);
+  const known = codes.find((code) => /^[A-Z][A-Z0-9_]+$/.test(code));
+  const said = codes.join(" ");
+  if (/certificate|\btls\b|handshake|CERT_|ERR_TLS|ERR_SSL|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|EPROTO/i.test(said)) {
+    return silence("tls", `the certificate or TLS of ${sent.url} is wrong (${known ?? "TLS"}: ${reasonOf(thrown)})`, sent, now);
+  }
+  if (/ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|CONNECT_TIMEOUT|connection refused|dns error|failed to lookup|bad port/i.test(said)) {
+    return silence("refused", `${sent.url} cannot be reached (${known ?? (/bad port/.test(said) ? "fetch refuses this port" : "connection refused")})`, sent, now);
+  }
+  const broke = now() - sent.sentAt < BROKE_WITHIN_MS;
+  return silence("unknown", `the connection to ${sent.url} broke (${known ?? "network error"})`, sent, now, { broke });
+}
+
+function codesOf(thrown: unknown, depth = 0): string[] {
+  if (typeof thrown !== "object" || thrown === null || depth > 4) return [];
+  const { code, message, cause, errors } = thrown as { code?: unknown; message?: unknown; cause?: unknown; errors?: unknown };
+  const own = [code, message].filter((each): each is string => typeof each === "string" && each !== "");
+  const inner = [cause, ...(Array.isArray(errors) ? errors.slice(0, 4) : [])];
+  return [...own, ...inner.flatMap((each) => codesOf(each, depth + 1))];
+}
+
+function reasonOf(thrown: unknown): string {
+  const { cause } = thrown as { cause?: { message?: unknown } };
+  return typeof cause?.message === "string" ? scrub(cause.message.split(/[\n;]/)[0] as string) : "refused by the host";
+}
+
+function readRetryAfter(value: string | null): number | undefined {
+  if (value === null || !/^\d{1,9}$/.test(value.trim())) return undefined;
+  return Math.min(Number(value) * 1000, LONGEST_RETRY_AFTER_MS);
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function readText(response: Response): Promise<string> {
+  if (response.body === null) return "";
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    text += decoder.decode(value, { stream: true });
+    if (text.length > LONGEST_BODY) {
+      await reader.cancel();
+      return "";
+    }
+  }
+}

@@ -1,0 +1,12 @@
+/** A client of Leasehold for browsers. */
+
+import { BaseClient, type ClientOptions } from "./client.js";
+import { webPlatform } from "./web.js";
+
+export * from "./exports.js";
+
+export class Client extends BaseClient {
+  constructor(options: ClientOptions = {}) {
+    super(webPlatform(), options);
+  }
+}
