@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use crate::access::Route;
@@ -27,6 +27,8 @@ use crate::page::Wanted;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 
+const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
+
 #[derive(Debug)]
 pub struct App {
     settings: Settings,
@@ -36,6 +38,8 @@ pub struct App {
     /// The OpenAPI document of this listener, as it is sent.
     document: Bytes,
     guard: Arc<Guard>,
+    /// Which service this is, on every answer: a client with several URLs can tell that they lead to one.
+    service: HeaderValue,
 }
 
 /// A call that made sense, freed from the bytes it came in.
@@ -79,7 +83,8 @@ impl App {
         observer.metrics.limits(settings.max_waiters, settings.http.connections_max);
         let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
         let document = openapi::document(face, &settings).to_string().into();
-        App { settings, driver, observer, router, document, guard: Arc::default() }
+        let service = observer.digester().service().try_into().expect("hex digits make a header value");
+        App { settings, driver, observer, router, document, guard: Arc::default(), service }
     }
 
     /// The same, for callers that sign on.
@@ -209,6 +214,7 @@ impl Handler for App {
             let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.driver);
+            response.headers_mut().insert(SERVICE, self.service.clone());
             if let Some(audit) = audit {
                 audit.answered(response.status().as_u16());
             }

@@ -18,7 +18,7 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The usual three, and room for a position, a `Location` and a `Retry-After`. For more than six the map takes twice the room,
+/// The usual three, a position, the service, and room for a `Location` or a `Retry-After`. For more than six the map takes twice the room,
 /// which is more than the allocator has at hand.
 const HEADERS_USUAL: usize = 6;
 

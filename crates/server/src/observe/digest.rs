@@ -1,5 +1,6 @@
-//! A pool's public name: a digest of its id under a key that only this service has. The id itself is a credential and
-//! cannot be got back from it. The key belongs to the data, so a pool keeps its name across restarts.
+//! Public names made under a key that only this service has. A pool's is a digest of its id, which is a credential and
+//! cannot be got back from it; the service's own tells it from every other. The key belongs to the data, so both stay the
+//! same across restarts.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,13 +47,22 @@ impl Digester {
         Digester { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), remembered: Mutex::default() }
     }
 
+    /// The name of the service: of its data, wherever they are served and whichever copy of them.
+    pub(crate) fn service(&self) -> String {
+        format!("{:032x}", self.digest(b"service"))
+    }
+
     pub(crate) fn of(&self, pool: u128) -> PoolDigest {
-        // What the digest is for comes first, so that the secret may serve for other things, too.
         let mut message = *b"pool----------------";
         message[4..].copy_from_slice(&pool.to_be_bytes());
-        let digest = hmac::sign(&self.key, &message);
+        PoolDigest(self.digest(&message))
+    }
+
+    /// What the digest is for comes first in the message, so that the secret may serve for several things.
+    fn digest(&self, message: &[u8]) -> u128 {
+        let digest = hmac::sign(&self.key, message);
         let (half, _) = digest.as_ref().split_first_chunk::<16>().expect("it has 32 bytes");
-        PoolDigest(u128::from_be_bytes(*half))
+        u128::from_be_bytes(*half)
     }
 
     /// The same, and remembers whose it is.
@@ -84,6 +94,15 @@ mod tests {
         assert_ne!(one.of(7), other.of(7));
         // Stays what it was in an earlier version: digests are kept in bookmarks and logs.
         assert_eq!(one.of(7).to_string(), "6c371b0f4fd9cfd51bf3e38d384c14af");
+    }
+
+    #[test]
+    fn the_name_of_the_service_depends_on_the_key_and_is_no_pools() {
+        let one = Digester::new([1; 32]);
+        assert_eq!(one.service(), Digester::new([1; 32]).service());
+        assert_ne!(one.service(), Digester::new([2; 32]).service());
+        // Stays what it was in an earlier version: clients compare what they heard before and after an upgrade.
+        assert_eq!(one.service(), "21c56a4fb45a88622ba992fa2a93257a");
     }
 
     #[test]

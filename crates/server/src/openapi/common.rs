@@ -7,12 +7,16 @@ use super::schema::Schema;
 use crate::http::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
 
 /// Headers of answers that are explained once.
-const HEADERS: [(&str, &str); 11] = [
+const HEADERS: [(&str, &str); 12] = [
     ("X-Request-Id", "The id of this request in logs: the caller's own, or one that was made."),
     (
         "Leasehold-Position",
         "`<epoch>.<position>`: the place of this answer in the order in which things happened. It saw every change up to \
          there and none after.",
+    ),
+    (
+        "Leasehold-Service",
+        "Which service answered: the same from every address, after a restart and after a restore, and another for other data.",
     ),
     ("Retry-After", "Seconds after which it is worth to ask again."),
     ("Location", "The absolute URL of what was made."),
@@ -35,6 +39,7 @@ pub(super) fn headers() -> Map<String, Value> {
     let schema = |name: &str| match name {
         "Retry-After" => Schema::count(),
         "Leasehold-Position" => Schema::string().pattern("^[0-9]+\\.[0-9]+$").example("1.42"),
+        "Leasehold-Service" => Schema::string().pattern("^[0-9a-f]{32}$"),
         _ => Schema::string(),
     };
     HEADERS

@@ -236,7 +236,7 @@ impl Answer {
 
     pub(super) fn into_value(self) -> Value {
         let mut headers = self.headers;
-        for name in ["X-Request-Id", "Leasehold-Position"] {
+        for name in ["X-Request-Id", "Leasehold-Position", "Leasehold-Service"] {
             headers.insert(name.to_owned(), common::header(name));
         }
         let mut value = json!({"description": self.description, "headers": headers});

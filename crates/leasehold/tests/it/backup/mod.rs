@@ -124,6 +124,29 @@ fn a_restore_brings_the_backups_leases_back_and_no_token_twice() {
 }
 
 #[test]
+fn a_service_keeps_its_name_when_it_is_started_again_or_restored_and_shares_it_with_no_other() {
+    fn name_of(server: &Server) -> String {
+        let name = server.client().call("GET", "/healthz", "").unwrap().header("leasehold-service").unwrap().to_owned();
+        let refused = server.client().call("GET", "/nowhere", "").unwrap().expect(404);
+        assert_eq!(refused.header("leasehold-service"), Some(&*name), "every answer has it");
+        name
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    let (data, copy, file) = (path("data"), path("copy"), path("backup.db"));
+
+    let server = Launch::on(&data).start();
+    let name = name_of(&server);
+    done(&["backup", "--data", utf8(&data), "--to", utf8(&file)]);
+    assert_eq!(server.stop(Signal::TERM).0.code(), Some(0));
+    let again = Launch::on(&data).start();
+    assert_eq!(name_of(&again), name, "the same data, started again");
+    done(&["restore", "--from", utf8(&file), "--data", utf8(&copy)]);
+    assert_eq!(name_of(&Launch::on(&copy).start()), name, "the same data, restored");
+    assert_ne!(name_of(&Launch::on(&path("other")).start()), name, "other data");
+}
+
+#[test]
 fn check_tells_what_there_is_and_no_secret() {
     let scratch = tempfile::tempdir().unwrap();
     let data = utf8(scratch.path());

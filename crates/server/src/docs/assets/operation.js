@@ -59,7 +59,7 @@ function answers(api, operation) {
 }
 
 function answerDetails(api, operation, answer) {
-  const shown = answer.headers.filter(({ name }) => !["X-Request-Id", "Leasehold-Position"].includes(name));
+  const shown = answer.headers.filter(({ name }) => !["X-Request-Id", "Leasehold-Position", "Leasehold-Service"].includes(name));
   const hasExample = answer.media?.example !== undefined;
   return h("details", { class: "answer" },
     h("summary", {}, h("span", { class: "status", "data-class": answer.status[0] }, answer.status), h("span", {}, inline(answer.description))),
