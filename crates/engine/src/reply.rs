@@ -121,6 +121,8 @@ pub struct ClaimView {
     pub holders: Vec<Holder>,
     /// Its place in the order of creation, to page on from.
     pub order: u64,
+    /// When this view was taken, to count the rest of the lease from.
+    pub now: Time,
 }
 
 /// When a claim entered each status, by the wall clock. A claim passes through at most three.

@@ -101,6 +101,7 @@ impl State {
             queue_position: is_waiting.then(|| self.queue_position(cix)),
             holders: if is_waiting { self.view_holders(claim.resource) } else { Vec::new() },
             order: claim.order,
+            now: now.at,
         }
     }
 

@@ -2,6 +2,19 @@
 //! throughout. Two readers: [`parse_go`] accepts exactly what Go's `time.ParseDuration` does, because callers' clients are
 //! written against it; [`parse_setting`] is for the operator, knows days and has no sign.
 
+/// A duration that a caller asked for and that was cut to its maximum, if it was longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    pub us: u64,
+    pub is_cut: bool,
+}
+
+impl Cut {
+    pub fn to(max_us: u64, asked_us: u64) -> Cut {
+        Cut { us: asked_us.min(max_us), is_cut: asked_us > max_us }
+    }
+}
+
 /// Why a text is no duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {

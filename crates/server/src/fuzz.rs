@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderValue};
 use leasehold_fuzz::outcome;
 
-use crate::dialect::{idempotency_key, listen_us, parse_uuid};
+use crate::dialect::{idempotency_key, listening, parse_uuid};
 use crate::http::query::Query;
 
 const MAX_WAIT_US: u64 = 300_000_000;
@@ -28,15 +28,15 @@ fn header(bytes: &[u8]) -> u64 {
         Err(problem) => assert_eq!((problem.status.as_u16(), problem.reason.len() < 100, is_fit), (400, true, false)),
     }
     let query = Query::parse(None).expect("nothing is wrong with nothing");
-    let listening = listen_us(&headers, &query, MAX_WAIT_US);
+    let listening = listening(&headers, &query, MAX_WAIT_US);
     match &listening {
-        Ok(wait_us) => assert!(*wait_us <= MAX_WAIT_US),
+        Ok(wait) => assert!(wait.us <= MAX_WAIT_US && (!wait.is_cut || wait.us == MAX_WAIT_US), "{wait:?}"),
         Err(problem) => assert!(problem.status == 400 && !problem.reason.chars().any(char::is_control), "{problem}"),
     }
     outcome(&(
         uuid.is_some(),
         key.is_ok(),
-        listening.as_ref().map(|wait_us| *wait_us > 0).map_err(|problem| problem.status),
+        listening.as_ref().map(|wait| wait.us > 0).map_err(|problem| problem.status),
     ))
 }
 

@@ -233,17 +233,17 @@ async fn every_answer_has_the_same_shape() {
             r#""a""#,
             &["x-request-id: mine-7"][..],
         ),
-        ("GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", 404, r#"{"error":"no such path"}"#, &[]),
+        ("GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", 404, r#"{"error":"no such path","code":"no_such_path"}"#, &[]),
         (
             "DELETE /constant HTTP/1.1\r\nhost: x\r\n\r\n",
             405,
-            r#"{"error":"method DELETE is not allowed here, use GET, HEAD"}"#,
+            r#"{"error":"method DELETE is not allowed here, use GET, HEAD","code":"wrong_method"}"#,
             &["allow: get, head"],
         ),
         (
             "POST /length HTTP/1.1\r\nhost: x\r\ncontent-encoding: gzip\r\ncontent-length: 1\r\n\r\nx",
             415,
-            r#"{"error":"content-encoding is not supported, send the body as it is"}"#,
+            r#"{"error":"content-encoding is not supported, send the body as it is","code":"body_encoded"}"#,
             &[],
         ),
     ] {
@@ -288,7 +288,8 @@ async fn uris_at_the_limit_pass_and_one_past_is_414() {
         let answer = client.answer().await;
         assert_eq!(answer.status, status, "{len}");
         if status == 414 {
-            let expected = format!(r#"{{"error":"the URI has {len} bytes, at most 4096 are allowed"}}"#);
+            let expected =
+                format!(r#"{{"error":"the URI has {len} bytes, at most 4096 are allowed","code":"uri_too_long"}}"#);
             assert_eq!(answer.body, expected);
         }
     }
@@ -305,7 +306,7 @@ async fn headers_at_the_limit_pass_and_one_past_is_431() {
         let answer = client.answer().await;
         assert_eq!(answer.status, status, "{len}");
         if status == 431 {
-            let expected = r#"{"error":"the headers have 16385 bytes in all, at most 16384 are allowed"}"#;
+            let expected = r#"{"error":"the headers have 16385 bytes in all, at most 16384 are allowed","code":"headers_too_large"}"#;
             assert_eq!(answer.body, expected);
         }
     }
@@ -325,7 +326,8 @@ async fn bodies_at_the_limit_pass_and_one_past_is_413() {
         let answer = client.answer().await;
         assert_eq!(answer.status, status, "{len}");
         let expected = match status {
-            413 => r#"{"error":"the body is too large, at most 65536 bytes are allowed"}"#.to_owned(),
+            413 => r#"{"error":"the body is too large, at most 65536 bytes are allowed","code":"body_too_large"}"#
+                .to_owned(),
             _ => format!("\"{len}\""),
         };
         assert_eq!(answer.body, expected);
@@ -428,7 +430,7 @@ async fn a_body_that_stalls_is_408() {
     client.send("POST /length HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc").await;
     let answer = client.answer().await;
     assert_eq!(answer.status, 408);
-    assert_eq!(answer.body, r#"{"error":"the body did not arrive within 0.05 s"}"#);
+    assert_eq!(answer.body, r#"{"error":"the body did not arrive within 0.05 s","code":"body_late"}"#);
     client.closed().await;
 }
 
@@ -568,9 +570,9 @@ async fn http2_with_prior_knowledge_works() {
             "/length",
             "b".repeat(BODY_MAX + 1),
             413,
-            r#"{"error":"the body is too large, at most 65536 bytes are allowed"}"#,
+            r#"{"error":"the body is too large, at most 65536 bytes are allowed","code":"body_too_large"}"#,
         ),
-        (Method::GET, "/nowhere", String::new(), 404, r#"{"error":"no such path"}"#),
+        (Method::GET, "/nowhere", String::new(), 404, r#"{"error":"no such path","code":"no_such_path"}"#),
     ] {
         let answer = soon(sender.send_request(h2_request(method, path, body))).await.unwrap();
         assert_eq!(answer.status(), status, "{path}");
@@ -625,7 +627,7 @@ async fn a_connection_over_the_limit_is_told_and_closed() {
     let mut third = server.connect().await;
     third.get("/constant").await;
     let answer = third.answer().await;
-    assert_eq!((answer.status, &*answer.body), (503, r#"{"error": "too many connections"}"#));
+    assert_eq!((answer.status, &*answer.body), (503, r#"{"error": "too many connections", "code": "overloaded"}"#));
     assert!(answer.head.contains("retry-after: 1\r\n"), "{}", answer.head);
     third.closed().await;
 

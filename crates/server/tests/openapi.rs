@@ -170,3 +170,12 @@ fn validator(document: &Value, schema: &Value) -> jsonschema::Validator {
     let whole = json!({"allOf": [schema], "components": document["components"]});
     jsonschema::options().should_validate_formats(true).build(&whole).unwrap()
 }
+
+#[test]
+fn every_error_code_is_in_the_contract() {
+    let contract = include_str!("../../../docs/api.md");
+    let (_, table) = contract.split_once("## 6. Error codes").expect("the contract has a table of codes");
+    for code in leasehold_server::http::Code::ALL {
+        assert!(table.contains(&format!("`{}`", code.as_str())), "{code:?} is not in the table");
+    }
+}

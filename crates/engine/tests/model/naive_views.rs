@@ -127,6 +127,7 @@ impl Naive {
             queue_position: waits.then(|| u32::try_from(position()).expect("few wait")),
             holders: if waits { self.view_holders(&row.resource) } else { Vec::new() },
             order: row.order,
+            now: now.at,
         }
     }
 

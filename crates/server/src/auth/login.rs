@@ -12,7 +12,7 @@ use leasehold_auth::sign_on::{SESSION_COOKIES, cookie};
 use super::{Guard, audit};
 use crate::dialect::{Call, claims};
 use crate::http::query::Query;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Code, Problem, RequestId, response};
 
 /// Holds a login under way.
 const FLOW_COOKIES: [&str; 2] = ["__Host-leasehold-login", "leasehold-login"];
@@ -59,6 +59,7 @@ fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
     let login = guard.current().and_then(|sign_on| sign_on.login().cloned());
     let login = login.ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
+            .coded(Code::NoLogin)
     })?;
     Ok(Step { login, base_url: claims::routes::base_url(call), what })
 }

@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 use leasehold_auth::{Action, Identity, Refused, Target};
 
 use super::shown;
-use crate::http::Problem;
+use crate::http::{Code, Problem};
 
 const REALM: &str = r#"Bearer realm="leasehold""#;
 
@@ -40,7 +40,7 @@ pub(super) fn needs_a_name() -> Problem {
 
 pub(super) fn foreign_client(name: &str) -> Problem {
     let reason = format!("client must be {name:?}, or begin with it and a slash: locks are held under one's own name");
-    Problem::new(StatusCode::FORBIDDEN, reason)
+    Problem::new(StatusCode::FORBIDDEN, reason).coded(Code::ForeignClient)
 }
 
 pub(super) fn too_fast(identity: &Identity, retry_after_s: u32) -> Problem {

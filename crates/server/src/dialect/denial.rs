@@ -4,7 +4,7 @@ use http::StatusCode;
 use leasehold_engine::Refusal;
 use leasehold_journal::Denial;
 
-use crate::http::Problem;
+use crate::http::{Code, Problem};
 
 /// Seconds after which to come back when the service is full, starting or going.
 const RETRY_SOON_S: u32 = 1;
@@ -19,9 +19,12 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
         ),
         Denial::StoreFull => {
             Problem::unavailable("the store is nearly full, nothing new is taken on until there is room", 10)
+                .coded(Code::StoreFull)
         }
-        Denial::Overloaded => Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S),
-        Denial::ShuttingDown => Problem::unavailable("shutting down", RETRY_SOON_S),
+        Denial::Overloaded => {
+            Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S).coded(Code::Overloaded)
+        }
+        Denial::ShuttingDown => Problem::unavailable("shutting down", RETRY_SOON_S).coded(Code::ShuttingDown),
     })
 }
 
@@ -30,12 +33,13 @@ pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
     let reason = match refusal {
         Refusal::OverQuota { is_about_waiting, limit } => {
             let what = if *is_about_waiting { "claims that wait" } else { "claims" };
-            return Some(Problem::too_many(format!("the caller has {limit} {what}, as many as it may"), RETRY_SOON_S));
+            let reason = format!("the caller has {limit} {what}, as many as it may");
+            return Some(Problem::too_many(reason, RETRY_SOON_S).coded(Code::OverQuota));
         }
         Refusal::TooManyWaiting { limit } => format!("the limit of {limit} callers waiting in queues is reached"),
         Refusal::TooManyClaims { limit } => format!("the limit of {limit} live claims is reached"),
         Refusal::TooManyResources { limit } => format!("the limit of {limit} resources is reached"),
         _ => return None,
     };
-    Some(Problem::unavailable(reason, RETRY_SOON_S))
+    Some(Problem::unavailable(reason, RETRY_SOON_S).coded(Code::Overloaded))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName};
 use leasehold_engine::IdempotencyKey;
 
+use crate::duration::Cut;
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
@@ -47,13 +48,13 @@ fn fingerprint(parts: &[&[u8]]) -> u64 {
 }
 
 /// How long to hold the answer back: `wait` in the query, in seconds, or `Prefer: wait=N`. At most the maximum.
-pub(crate) fn listen_us(headers: &HeaderMap, query: &Query<'_>, max_wait_us: u64) -> Result<u64, Problem> {
+pub(crate) fn listening(headers: &HeaderMap, query: &Query<'_>, max_wait_us: u64) -> Result<Cut, Problem> {
     let preferred = headers.get("prefer").and_then(|value| value.to_str().ok()).and_then(preferred_wait);
     match query.get("wait").or(preferred) {
-        None => Ok(0),
+        None => Ok(Cut::default()),
         Some(text) => {
             if let Some(wait_us) = seconds_us(text) {
-                Ok(wait_us.min(max_wait_us))
+                Ok(Cut::to(max_wait_us, wait_us))
             } else {
                 let reason = format!("wait must be a number of seconds from 0, got {}", shown(text));
                 Err(Problem::bad_request(reason))

@@ -10,19 +10,21 @@
 
 pub(crate) mod claims;
 mod denial;
+mod ended;
 mod header;
 pub(crate) mod lock;
 pub(crate) mod pools;
+pub(crate) mod terms;
 pub(crate) mod text;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response};
-use leasehold_engine::ClaimId;
+use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
 pub(crate) use denial::unserved;
-pub(crate) use header::{idempotency_key, listen_us, plain_seconds_us};
+pub(crate) use header::{idempotency_key, listening, plain_seconds_us};
 
 use crate::driver::{Answered, Handle};
 use crate::http::router::Params;
@@ -49,6 +51,8 @@ pub(crate) struct Reply<'a> {
     pub(crate) id: &'a RequestId,
     pub(crate) epoch: Epoch,
     pub(crate) position: Position,
+    /// Service time when the call came.
+    pub(crate) asked_at: Time,
 }
 
 /// Asks the engine, at once, and waits for the durable answer.
@@ -58,9 +62,10 @@ pub(crate) fn ask<'a, 'd>(
     id: &'a RequestId,
 ) -> impl Future<Output = (Reply<'a>, Result<leasehold_engine::Reply, Denial>)> + use<'a, 'd> {
     let listening = driver.call(request);
+    let asked_at = listening.asked_at;
     async move {
         let Answered { answer, epoch, position, .. } = listening.await;
-        (Reply { id, epoch, position }, answer)
+        (Reply { id, epoch, position, asked_at }, answer)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use leasehold_engine::{ClaimId, Command, Reply, Totals, Wall};
+use leasehold_engine::{ClaimId, Command, Reply, Time, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
 
 use super::Shared;
@@ -36,13 +36,14 @@ impl Handle {
     /// That is all it holds: an `async fn` would keep the request for as long as its caller is parked.
     pub fn call(&self, request: impl Into<Request>) -> Listening<'_> {
         let (to, answered) = oneshot::channel();
-        let (ticket, leaving) = {
+        let (ticket, asked_at, leaving) = {
             let mut inner = self.shared.lock();
             let clocks = self.shared.clock.read();
             let ticket = inner.partition.submit(clocks, request.into(), to);
-            (ticket, self.shared.after_change(&mut inner))
+            let asked_at = inner.partition.service_time();
+            (ticket, asked_at, self.shared.after_change(&mut inner))
         };
-        let listening = Listening { shared: &self.shared, ticket, answered, is_over: false };
+        let listening = Listening { shared: &self.shared, ticket, asked_at, answered, is_over: false };
         self.shared.deliver(leaving);
         listening
     }
@@ -128,6 +129,8 @@ impl Handle {
 pub struct Listening<'a> {
     shared: &'a Shared,
     ticket: Option<Ticket>,
+    /// Service time when it called, to tell how long it waited.
+    pub(crate) asked_at: Time,
     answered: oneshot::Receiver<Answered>,
     is_over: bool,
 }

@@ -13,7 +13,7 @@ use crate::dialect::{Call, parse_uuid};
 use crate::driver::Handle;
 use crate::http::json::shown;
 use crate::http::query::Query;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::observe::Observer;
 use crate::observe::digest::Digester;
 use crate::observe::key::{PublicKey, parse_kind};
@@ -113,7 +113,7 @@ pub(crate) fn answer(
     let (_, head) = driver.durable();
     let Some(reader) = Reader::new(observer, subscription, head) else {
         let reason = format!("the limit of {} readers of events is reached", super::READERS_MAX);
-        return Err(Problem::unavailable(reason, 1));
+        return Err(Problem::unavailable(reason, 1).coded(Code::Overloaded));
     };
     let mut response = response::empty(StatusCode::OK, id);
     *response.body_mut() = Body::stream(reader, Reader::next);

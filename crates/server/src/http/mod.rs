@@ -11,6 +11,7 @@
 //! ```
 
 mod activity;
+mod code;
 mod connection;
 mod door;
 mod farewell;
@@ -26,6 +27,7 @@ pub mod router;
 mod socket;
 mod tls;
 
+pub use code::Code;
 pub use limits::HttpLimits;
 pub use listen::{ConnectionNews, Handler, Peer, bind, serve, serve_tls};
 pub use problem::{Problem, error_body, error_body_with};

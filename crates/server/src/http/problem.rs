@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
+use super::code::Code;
 use super::request::RequestId;
 use super::response::{self, Body};
 
@@ -16,6 +17,7 @@ pub struct Problem {
     pub status: StatusCode,
     /// Lower case, no full stop; names the field at fault and the allowed range.
     pub reason: Cow<'static, str>,
+    pub code: Code,
     remedy: Option<Remedy>,
 }
 
@@ -36,7 +38,7 @@ enum Remedy {
 
 impl Problem {
     pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Problem { status, reason: reason.into(), remedy: None }
+        Problem { status, reason: reason.into(), code: Code::of(status), remedy: None }
     }
 
     /// 400: the caller has to fix the call.
@@ -55,37 +57,44 @@ impl Problem {
         // Methods can be made up; what is repeated of them is short.
         let name: String = method.as_str().chars().take(20).collect();
         let reason = format!("method {name} is not allowed here, use {allowed}");
-        Problem { status: StatusCode::METHOD_NOT_ALLOWED, reason: reason.into(), remedy: Some(Remedy::Allow(allow)) }
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, reason).with(Remedy::Allow(allow))
     }
 
     /// 503: the service cannot serve this now.
     pub fn unavailable(reason: impl Into<Cow<'static, str>>, retry_after_s: u32) -> Self {
-        Problem {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            reason: reason.into(),
-            remedy: Some(Remedy::RetryAfter(retry_after_s)),
-        }
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason).with(Remedy::RetryAfter(retry_after_s))
     }
 
     /// 303: a browser is to go elsewhere first.
     pub fn see_other(reason: impl Into<Cow<'static, str>>, location: HeaderValue) -> Self {
-        Problem { status: StatusCode::SEE_OTHER, reason: reason.into(), remedy: Some(Remedy::Go(location)) }
+        Problem::new(StatusCode::SEE_OTHER, reason).with(Remedy::Go(location))
     }
 
     /// 401: who is it?
     pub fn unauthorized(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
-        let remedy = Some(Remedy::Authenticate(challenge));
-        Problem { status: StatusCode::UNAUTHORIZED, reason: reason.into(), remedy }
+        Problem::new(StatusCode::UNAUTHORIZED, reason).with(Remedy::Authenticate(challenge))
     }
 
     /// 403: it is known who, and that is not enough.
     pub fn forbidden(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
-        Problem { status: StatusCode::FORBIDDEN, ..Problem::unauthorized(reason, challenge) }
+        Problem::new(StatusCode::FORBIDDEN, reason).with(Remedy::Authenticate(challenge))
     }
 
     /// 429: too much of it, for one caller.
     pub fn too_many(reason: impl Into<Cow<'static, str>>, retry_after_s: u32) -> Self {
-        Problem { status: StatusCode::TOO_MANY_REQUESTS, ..Problem::unavailable(reason, retry_after_s) }
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, reason).with(Remedy::RetryAfter(retry_after_s))
+    }
+
+    /// The same, where its status has more meanings than one.
+    #[must_use]
+    pub fn coded(mut self, code: Code) -> Self {
+        self.code = code;
+        self
+    }
+
+    fn with(mut self, remedy: Remedy) -> Self {
+        self.remedy = Some(remedy);
+        self
     }
 
     /// The same, and the connection is closed after it.
@@ -96,7 +105,7 @@ impl Problem {
     }
 
     pub fn to_response(&self, id: &RequestId) -> Response<Body> {
-        let mut response = response::json(self.status, id, error_body(&self.reason));
+        let mut response = response::json(self.status, id, error_body(self.code, &self.reason));
         match &self.remedy {
             None => {}
             Some(Remedy::Allow(methods)) => {
@@ -119,16 +128,19 @@ impl Problem {
     }
 }
 
-/// `{"error": "reason"}`
-pub fn error_body(reason: &str) -> Vec<u8> {
-    error_body_with(reason, |_| {})
+/// `{"error": "reason", "code": "word"}`
+pub fn error_body(code: Code, reason: &str) -> Vec<u8> {
+    error_body_with(code, reason, |_| {})
 }
 
-/// `{"error": "reason", …}`: `more` appends further members, each beginning with its comma.
-pub fn error_body_with(reason: &str, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+/// `{"error": "reason", "code": "word", …}`: `more` appends further members, each beginning with its comma.
+pub fn error_body_with(code: Code, reason: &str, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut body = Vec::with_capacity(reason.len() + 64);
     body.extend_from_slice(b"{\"error\":");
     serde_json::to_writer(&mut body, reason).expect("a string can be written to memory");
+    body.extend_from_slice(b",\"code\":\"");
+    body.extend_from_slice(code.as_str().as_bytes());
+    body.push(b'"');
     more(&mut body);
     body.push(b'}');
     body
@@ -164,8 +176,9 @@ mod tests {
 
     #[test]
     fn reasons_are_escaped_and_more_members_follow() {
-        let body = error_body_with("a \"quoted\" one", |body| body.extend_from_slice(b",\"waiting\":3"));
-        assert_eq!(String::from_utf8(body).unwrap(), r#"{"error":"a \"quoted\" one","waiting":3}"#);
+        let body =
+            error_body_with(Code::NoneFree, "a \"quoted\" one", |body| body.extend_from_slice(b",\"waiting\":3"));
+        assert_eq!(String::from_utf8(body).unwrap(), r#"{"error":"a \"quoted\" one","code":"none_free","waiting":3}"#);
     }
 
     #[test]

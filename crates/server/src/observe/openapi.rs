@@ -9,6 +9,7 @@ use super::detail::{HISTORY_DEFAULT, HISTORY_MAX};
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, SEARCH_MAX};
 use super::routes::{Action, KEY_MAX};
 use crate::dialect::NAME_MAX;
+use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 
 pub(crate) fn operation(action: Action) -> Operation {
@@ -42,7 +43,7 @@ pub(crate) fn operation(action: Action) -> Operation {
             .says("The id is a credential, so it is sent in the body and stays out of URLs.")
             .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
             .answers(200, Answer::json("What it is called here.", Schema::named("PoolKey"), &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
-            .answers(404, Answer::error("There is no such pool.", "no such pool")),
+            .answers(404, Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
         Action::Events => new("events", "Follow what happens")
             .says(
                 "Server-sent events: `hello` first, then everything as it becomes durable, with ids to resume from; `gap` when \
@@ -55,7 +56,7 @@ pub(crate) fn operation(action: Action) -> Operation {
             .query("last_event_id", "Where to go on from, for callers that cannot set the header.", id())
             .header("Last-Event-ID", "Where to go on from.", id())
             .answers(200, Answer::text("A stream that does not end by itself.", "text/event-stream"))
-            .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached")),
+            .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
         Action::Revoke => new("revoke", "Take a grant away from whoever holds it")
             .says("Whatever the dialect. The next in line has it in the same step.")
             .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
@@ -80,6 +81,7 @@ const KEY_SAYS: &str = "`claim:NAME`, `lock:JOB` or `pool:DIGEST`, percent-encod
 
 fn unknown() -> Answer {
     Answer::error("There is no such resource.", "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST")
+        .coded(Code::NoSuchResource)
 }
 
 fn key() -> Schema {

@@ -19,7 +19,7 @@ use crate::events::{self, Subscription};
 use crate::http::json::{self, shown};
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Code, Problem, RequestId, response};
 
 /// Longest key, in bytes: a kind and a name.
 pub(super) const KEY_MAX: usize = NAME_MAX + "claim:".len();
@@ -102,7 +102,8 @@ fn key_in_path(call: &Call<'_>) -> Result<PublicKey, Problem> {
 }
 
 fn no_such_resource() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST")
+    let reason = "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST";
+    Problem::new(StatusCode::NOT_FOUND, reason).coded(Code::NoSuchResource)
 }
 
 fn fence(query: &Query<'_>) -> Result<Asked, Problem> {
@@ -182,7 +183,7 @@ async fn find_pool(
     let resource = ResourceKey::Pool(pool);
     let (reply, _) = asked_of(driver, Command::ViewResource { resource }, id).await.map_err(|problem| {
         if problem.status == StatusCode::NOT_FOUND {
-            Problem::new(StatusCode::NOT_FOUND, "no such pool")
+            Problem::new(StatusCode::NOT_FOUND, "no such pool").coded(Code::NoSuchPool)
         } else {
             problem
         }

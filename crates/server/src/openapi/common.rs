@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::operation::Answer;
 use super::schema::Schema;
+use crate::http::Code;
 use crate::http::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
 
 /// Headers of answers that are explained once.
@@ -75,7 +76,13 @@ pub(super) fn answers(is_durable: bool) -> impl Iterator<Item = (u16, Value)> {
 
 /// The answers themselves.
 pub(super) fn responses() -> Map<String, Value> {
-    ANSWERS.into_iter().map(|(status, name, _)| (name.to_owned(), answer(status).into_value())).collect()
+    ANSWERS.into_iter().map(|(status, name, _)| (name.to_owned(), coded(status).into_value())).collect()
+}
+
+fn coded(status: u16) -> Answer {
+    let mut answer = answer(status);
+    answer.code_example(status);
+    answer
 }
 
 fn answer(status: u16) -> Answer {
@@ -118,7 +125,9 @@ fn answer(status: u16) -> Answer {
              given back by itself if it lands later.",
             "the store did not confirm the write in time; nothing was promised, it is safe to retry",
         ),
-        503 => Answer::error("Starting, shutting down, or a limit is reached.", "shutting down").header("Retry-After"),
+        503 => Answer::error("Starting, shutting down, or a limit is reached.", "shutting down")
+            .coded(Code::ShuttingDown)
+            .header("Retry-After"),
         other => unreachable!("{other} is not in the table"),
     }
 }
@@ -148,7 +157,15 @@ pub(super) fn security_schemes() -> Value {
 pub(super) fn error_schema() -> Schema {
     Schema::object()
         .member("error", Schema::string().says("What went wrong, for people. Lower case, no full stop."))
+        .member("code", code_schema())
         .says("Every error has at least this.")
+}
+
+/// The same for programs.
+pub(crate) fn code_schema() -> Schema {
+    let meanings: Vec<String> = Code::ALL.iter().map(|code| format!("`{}`: {}", code.as_str(), code.says())).collect();
+    let names: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    Schema::one_of(&names).says(format!("What went wrong, for programs. {}", meanings.join(" ")))
 }
 
 /// The limits that hold everywhere, for the introduction.

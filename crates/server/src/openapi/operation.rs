@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
+use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::common;
 use super::schema::Schema;
+use crate::http::Code;
 
 /// How operations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,7 +149,8 @@ impl Operation {
     }
 
     #[must_use]
-    pub(crate) fn answers(mut self, status: u16, answer: Answer) -> Self {
+    pub(crate) fn answers(mut self, status: u16, mut answer: Answer) -> Self {
+        answer.code_example(status);
         let earlier = self.answers.insert(status, answer);
         assert!(earlier.is_none(), "{} answers {status} twice", self.id);
         self
@@ -206,9 +208,30 @@ impl Answer {
         self.content(content_type, json!({"schema": {"type": "string"}}))
     }
 
-    /// The usual error.
+    /// The usual error. Its example has the usual code of its status.
     pub(crate) fn error(description: &'static str, example: &str) -> Self {
         Answer::json(description, Schema::named("Error"), &json!({"error": example}))
+    }
+
+    /// Another code than the usual one of its status.
+    #[must_use]
+    pub(crate) fn coded(mut self, code: Code) -> Self {
+        if let Some(example) = self.error_example() {
+            example.insert("code".to_owned(), code.as_str().into());
+        }
+        self
+    }
+
+    pub(super) fn code_example(&mut self, status: u16) {
+        let status = StatusCode::from_u16(status).expect("statuses have three digits");
+        if let Some(example) = self.error_example().filter(|example| !example.contains_key("code")) {
+            example.insert("code".to_owned(), Code::of(status).as_str().into());
+        }
+    }
+
+    fn error_example(&mut self) -> Option<&mut Map<String, Value>> {
+        let example = self.content.get_mut("application/json")?.get_mut("example")?.as_object_mut()?;
+        example.contains_key("error").then_some(example)
     }
 
     fn content(mut self, content_type: &str, content: Value) -> Self {

@@ -6,6 +6,7 @@ use super::{Answer, Operation, Schema, Tag};
 use crate::auth;
 use crate::dashboard;
 use crate::docs;
+use crate::http::Code;
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
 
 pub(super) fn health() -> Operation {
@@ -34,6 +35,7 @@ pub(super) fn sign_on(action: auth::Action) -> Operation {
             "The dashboard has no login here.",
             "there is no login here: auth.oidc.client_id is not configured",
         )
+        .coded(Code::NoLogin)
     };
     let elsewhere = |says| Answer::empty(says).header("Location").header("Set-Cookie");
     match action {

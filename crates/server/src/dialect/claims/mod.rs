@@ -45,7 +45,11 @@ fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) ->
                 (Action::Create, ClaimStatus::Active | ClaimStatus::Ended(_)) => StatusCode::CREATED,
                 _ => StatusCode::OK,
             };
-            let mut response = response::json(status, reply.id, wire::claim(&subject.base_url, &view));
+            let mut response = response::json(
+                status,
+                reply.id,
+                wire::claim(&subject.base_url, &view, reply.asked_at, subject.clamped),
+            );
             if subject.action == Action::Create {
                 let url = wire::claim_url(&subject.base_url, view.id);
                 let location = HeaderValue::try_from(url).expect("a host header and a UUID make a header value");

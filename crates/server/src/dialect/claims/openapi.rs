@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX};
 use super::routes::{Action, METADATA_MAX};
-use crate::dialect::NAME_MAX;
 use crate::dialect::header::document_key;
+use crate::dialect::{NAME_MAX, ended, terms};
+use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -35,7 +36,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             ),
         Action::List => filters(new("listClaims", "List claims, oldest first")).answers(
             200,
-            Answer::json("A page of them.", Schema::array(Schema::named("Claim")), &json!([active()])).header("Link"),
+            Answer::json("A page of them.", Schema::array(Schema::named("ClaimListed")), &json!([waiting()])).header("Link"),
         ),
         Action::Show => listening(one("showClaim", "See a claim"), settings)
             .says("With `wait`, the answer comes when its status changes, or after that long.")
@@ -55,7 +56,10 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 Answer::json(
                     "The claim is not in a status in which this can be done.",
                     Schema::named("ClaimConflict"),
-                    &json!({"error": "the claim is expired, it can no longer be changed", "status": "expired"}),
+                    &json!({
+                        "error": "the claim is expired, it can no longer be changed", "code": "ended", "status": "expired",
+                        "ended": "expired",
+                    }),
                 ),
             ),
         Action::ListResources => paged(Operation::new(Tag::Resources, "listResources", "List resources by name")).answers(
@@ -149,11 +153,12 @@ fn claim_answer(description: &'static str, example: &Value) -> Answer {
 }
 
 fn no_claim() -> Answer {
-    Answer::error("There is no such claim, or it ended long ago.", "no such claim")
+    Answer::error("There is no such claim, or it ended long ago.", "no such claim").coded(Code::NoSuchClaim)
 }
 
 fn no_resource() -> Answer {
     Answer::error("Nobody holds, wants or configured it.", "no such resource: nobody holds, wants or configured it")
+        .coded(Code::NoSuchResource)
 }
 
 impl Answer {
@@ -169,6 +174,7 @@ fn active() -> Value {
         "status": "active", "created": "2024-01-15T10:30:00Z", "timeout": 30.0, "ttl": 30.0, "metadata": {"job": 4711},
         "user_data": {"job": 4711}, "waiting_duration": 0.0, "active_duration": 0.0,
         "status_history": [{"status": "active", "timestamp": "2024-01-15T10:30:00Z"}], "token": 7,
+        "expires_in": 30, "renew_after": 10, "clamped": false, "waited_s": 0,
     })
 }
 
@@ -189,10 +195,33 @@ fn resource() -> Value {
     })
 }
 
+fn holders(says: &str) -> Schema {
+    Schema::array(Schema::named("ClaimHolder")).says(says)
+}
+
+fn claim_schema() -> Schema {
+    Schema::object()
+        .member("id", Schema::uuid())
+        .member("url", Schema::string().with("format", "uri"))
+        .member("resource", Schema::string())
+        .member("status", Schema::one_of(&STATUSES))
+        .member("created", Schema::time())
+        .member("timeout", Schema::seconds().says("Seconds it has once it is active."))
+        .maybe("ttl", Schema::seconds().says("Seconds left, while it is active."))
+        .member("metadata", Schema::any().says("As it was given."))
+        .maybe("owner", Schema::string().says("Whoever made it, where callers sign on."))
+        .member("user_data", Schema::any().says("The same under its other name."))
+        .member("waiting_duration", Schema::seconds().says("Seconds it waited, or has waited so far."))
+        .maybe("active_duration", Schema::seconds().says("Seconds it was active, if it ever was."))
+        .member("status_history", Schema::array(Schema::named("StatusChange")))
+        .maybe("token", Schema::token())
+        .maybe("queue_position", Schema::count().minimum(1).says("While it waits; 1 is next."))
+        .maybe("holders", holders("While it waits: what it waits for."))
+}
+
 pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
     let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000);
     let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", METADATA_MAX / 1024));
-    let holders = |says| Schema::array(Schema::named("ClaimHolder")).says(says);
     vec![
         (
             "ClaimRequest",
@@ -221,26 +250,8 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 .with("minProperties", 1)
                 .and_no_other(),
         ),
-        (
-            "Claim",
-            Schema::object()
-                .member("id", Schema::uuid())
-                .member("url", Schema::string().with("format", "uri"))
-                .member("resource", Schema::string())
-                .member("status", Schema::one_of(&STATUSES))
-                .member("created", Schema::time())
-                .member("timeout", Schema::seconds().says("Seconds it has once it is active."))
-                .maybe("ttl", Schema::seconds().says("Seconds left, while it is active."))
-                .member("metadata", Schema::any().says("As it was given."))
-                .maybe("owner", Schema::string().says("Whoever made it, where callers sign on."))
-                .member("user_data", Schema::any().says("The same under its other name."))
-                .member("waiting_duration", Schema::seconds().says("Seconds it waited, or has waited so far."))
-                .maybe("active_duration", Schema::seconds().says("Seconds it was active, if it ever was."))
-                .member("status_history", Schema::array(Schema::named("StatusChange")))
-                .maybe("token", Schema::token())
-                .maybe("queue_position", Schema::count().minimum(1).says("While it waits; 1 is next."))
-                .maybe("holders", holders("While it waits: what it waits for.")),
-        ),
+        ("Claim", terms::document(claim_schema(), Schema::maybe)),
+        ("ClaimListed", claim_schema()),
         (
             "StatusChange",
             Schema::object().member("status", Schema::one_of(&STATUSES)).member("timestamp", Schema::time()),
@@ -253,7 +264,11 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
         ),
         (
             "ClaimConflict",
-            Schema::object().member("error", Schema::string()).member("status", Schema::one_of(&STATUSES)),
+            Schema::object()
+                .member("error", Schema::string())
+                .member("code", Schema::one_of(&[Code::Waiting.as_str(), Code::Ended.as_str()]))
+                .member("status", Schema::one_of(&STATUSES))
+                .maybe("ended", Schema::one_of(&ended::WORDS).says("How it ended, if it has.")),
         ),
         (
             "Resource",

@@ -1,12 +1,12 @@
 //! What a claimant is told when the answer is no.
 
 use http::{Response, StatusCode};
-use leasehold_engine::Refusal;
+use leasehold_engine::{Ending, Refusal};
 
 use super::wire::ending_name;
 use crate::dialect::text::Object;
-use crate::dialect::{Reply, denial};
-use crate::http::{Body, Problem, response};
+use crate::dialect::{Reply, denial, ended};
+use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
@@ -14,21 +14,19 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
     }
     let problem = match refusal {
         Refusal::Ended(how) => {
-            return Ok(conflict(
-                &format!("the claim is {}, it can no longer be changed", ending_name(*how)),
-                ending_name(*how),
-                reply,
-            ));
+            let error = format!("the claim is {}, it can no longer be changed", ending_name(*how));
+            return Ok(conflict(&error, Code::Ended, ending_name(*how), Some(*how), reply));
         }
         Refusal::StillWaiting => {
-            return Ok(conflict("the claim is waiting, it has no ttl and nothing to release", "waiting", reply));
+            return Ok(waiting("the claim is waiting, it has no ttl and nothing to release", reply));
         }
         Refusal::Contended => {
-            return Ok(conflict("the claim is waiting, the resource is held by others", "waiting", reply));
+            return Ok(waiting("the claim is waiting, the resource is held by others", reply));
         }
         Refusal::NoSuchClaim => no_such_claim(),
         Refusal::NoSuchResource => {
             Problem::new(StatusCode::NOT_FOUND, "no such resource: nobody holds, wants or configured it")
+                .coded(Code::NoSuchResource)
         }
         Refusal::KeyReused => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -47,13 +45,20 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
     Ok(reply.positioned(problem.to_response(reply.id)))
 }
 
+fn waiting(error: &str, reply: &Reply<'_>) -> Response<Body> {
+    conflict(error, Code::Waiting, "waiting", None, reply)
+}
+
 /// 409 that says which status the claim has.
-fn conflict(error: &str, status: &str, reply: &Reply<'_>) -> Response<Body> {
+fn conflict(error: &str, code: Code, status: &str, ended: Option<Ending>, reply: &Reply<'_>) -> Response<Body> {
     let mut object = Object::new();
-    object.string("error", error).string("status", status);
+    object.string("error", error).string("code", code.as_str()).string("status", status);
+    if let Some(how) = ended {
+        object.string("ended", ended::word(how));
+    }
     reply.positioned(response::json(StatusCode::CONFLICT, reply.id, object.end()))
 }
 
 pub(crate) fn no_such_claim() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "no such claim")
+    Problem::new(StatusCode::NOT_FOUND, "no such claim").coded(Code::NoSuchClaim)
 }

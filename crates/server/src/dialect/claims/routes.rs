@@ -12,7 +12,8 @@ use leasehold_journal::Request;
 
 use super::list::{ClaimList, ResourcePage};
 use super::refusal::no_such_claim;
-use crate::dialect::{Call, NAME_MAX, fresh_claim_id, idempotency_key, listen_us, parse_uuid};
+use crate::dialect::{Call, NAME_MAX, fresh_claim_id, idempotency_key, listening, parse_uuid};
+use crate::duration::Cut;
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, shown};
 use crate::http::query::Query;
@@ -76,29 +77,39 @@ pub(crate) struct Subject {
     pub(super) action: Action,
     /// What absolute URLs begin with.
     pub(super) base_url: String,
+    /// It asked to wait for longer than it may.
+    pub(super) clamped: bool,
 }
 
 pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
     let query = Query::parse(call.parts.uri.query())?;
     let base_url = base_url(call);
+    let mut clamped = false;
     let request = match action {
         Action::List => return ClaimList::parse(&query, base_url).map(|list| Asked::Claims(Box::new(list))),
         Action::ListResources => return ResourcePage::parse(&query, base_url).map(Asked::Resources),
         Action::Create => {
-            let listen_us = parse_listening(call, &query)?;
-            Request { command: Command::Acquire(Box::new(create(call)?)), listen_us }
+            let wait = parse_listening(call, &query)?;
+            clamped = wait.is_cut;
+            Request { command: Command::Acquire(Box::new(create(call)?)), listen_us: wait.us }
         }
         Action::Show => {
             let claim = claim_in_path(call)?;
             match parse_listening(call, &query) {
-                Ok(listen_us) => Request { command: Command::ViewClaim { claim }, listen_us },
+                Ok(wait) => {
+                    clamped = wait.is_cut;
+                    Request { command: Command::ViewClaim { claim }, listen_us: wait.us }
+                }
                 Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
             }
         }
         Action::Update => {
             let claim = claim_in_path(call)?;
             match parse_update(call, &query) {
-                Ok((update, listen_us)) => Request { command: Command::Update { claim, update }, listen_us },
+                Ok((update, wait)) => {
+                    clamped = wait.is_cut;
+                    Request { command: Command::Update { claim, update }, listen_us: wait.us }
+                }
                 Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
             }
         }
@@ -113,7 +124,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             Command::Configure { resource, capacity }.into()
         }
     };
-    Ok(Asked::One { subject: Subject { action, base_url }, request })
+    Ok(Asked::One { subject: Subject { action, base_url, clamped }, request })
 }
 
 fn create(call: &Call<'_>) -> Result<Acquire, Problem> {
@@ -145,8 +156,8 @@ fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&
     }
 }
 
-fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, u64), Problem> {
-    let listen_us = parse_listening(call, query)?;
+fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut), Problem> {
+    let wait = parse_listening(call, query)?;
     let body = Object::parse(call.body)?;
     body.refuse_unknown(&["ttl", "timeout", "status"])?;
     if body.is_empty() {
@@ -157,13 +168,13 @@ fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, u64), Pro
         timeout_us: body.seconds("timeout", DURATION)?,
         status: wish(&body)?,
     };
-    Ok((update, listen_us))
+    Ok((update, wait))
 }
 
 /// `wait`, the only thing the query of such a call may hold.
-fn parse_listening(call: &Call<'_>, query: &Query<'_>) -> Result<u64, Problem> {
+fn parse_listening(call: &Call<'_>, query: &Query<'_>) -> Result<Cut, Problem> {
     query.refuse_unknown(&["wait"])?;
-    listen_us(&call.parts.headers, query, call.settings.max_wait_us)
+    listening(&call.parts.headers, query, call.settings.max_wait_us)
 }
 
 fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {

@@ -1,12 +1,17 @@
 //! Claims and claimed resources as JSON.
 
-use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, Holder, ResourceView};
+use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, Holder, ResourceView, Time};
 
+use crate::dialect::terms::Terms;
 use crate::dialect::text::{Object, array};
 
-pub(super) fn claim(base_url: &str, view: &ClaimView) -> Vec<u8> {
+/// The answer to a call about this claim. Lists leave out the terms: they are for its holder.
+pub(super) fn claim(base_url: &str, view: &ClaimView, asked_at: Time, clamped: bool) -> Vec<u8> {
     let mut object = Object::new();
     write_claim(&mut object, base_url, view);
+    if let Some(ttl_us) = view.ttl_us {
+        Terms { asked_at, now: view.now, deadline: view.now.plus(ttl_us), clamped }.write(&mut object);
+    }
     object.end()
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn answer<'a>(
 
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
-        Ok(Engine::Lock(view, news)) => wire::lock(&view, &news),
+        Ok(Engine::Lock(view, news)) => wire::lock(&view, &news, reply.asked_at, subject.clamped),
         Ok(Engine::Unlocked) => wire::released(&subject.job),
         Ok(other) => unreachable!("no call to a lock is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, &subject.job, reply),

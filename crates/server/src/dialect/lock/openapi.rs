@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::routes::{Action, DEFAULT_JOB};
-use crate::dialect::NAME_MAX;
+use crate::dialect::{NAME_MAX, terms};
 use crate::duration::format_us;
+use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -47,7 +48,9 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 Answer::json(
                     "It was not this client's to release.",
                     Schema::named("NotTheHolder"),
-                    &json!({"error": "client does not hold the lock", "success": false, "job": "default"}),
+                    &json!({
+                        "error": "client does not hold the lock", "code": "not_the_holder", "success": false, "job": "default",
+                    }),
                 ),
             ),
         Action::Show => new("showLock", "See who holds the lock")
@@ -71,7 +74,8 @@ const DURATION: &str = r"([0-9]{1,6}us|[0-9]{1,6}(\.[0-9]{1,3})?(ms|s|m|h)){1,2}
 fn taken() -> Value {
     json!({
         "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z", "grace_until": "2024-01-15T10:30:35Z", "success": true,
-        "job": "default", "message": "acquired", "token": 7,
+        "job": "default", "message": "acquired", "token": 7, "expires_in": 30, "renew_after": 10, "clamped": false,
+        "waited_s": 0,
     })
 }
 
@@ -79,12 +83,13 @@ fn seen() -> Value {
     json!({
         "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z", "is_expired": false,
         "grace_until": "2024-01-15T10:30:35Z", "success": true, "job": "default", "message": "held", "token": 7,
+        "expires_in": 30, "renew_after": 10,
     })
 }
 
 fn held() -> Value {
     json!({
-        "error": "lock held by another client", "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z",
+        "error": "lock held by another client", "code": "locked", "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z",
         "grace_until": "2024-01-15T10:30:35Z", "success": false, "job": "default", "message": "lock held by another client",
     })
 }
@@ -98,19 +103,23 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
     vec![
         (
             "LockTaken",
-            Schema::object()
-                .member("holder", Schema::string())
-                .member("expires_at", expires_at())
-                .member("grace_until", grace_until())
-                .member("success", yes())
-                .member("job", Schema::string())
-                .member("message", Schema::string().says("`acquired`, `acquired from <previous>` or `renewed`."))
-                .member("token", Schema::token()),
+            terms::document(
+                Schema::object()
+                    .member("holder", Schema::string())
+                    .member("expires_at", expires_at())
+                    .member("grace_until", grace_until())
+                    .member("success", yes())
+                    .member("job", Schema::string())
+                    .member("message", Schema::string().says("`acquired`, `acquired from <previous>` or `renewed`."))
+                    .member("token", Schema::token()),
+                Schema::member,
+            ),
         ),
         (
             "LockHeld",
             Schema::object()
                 .member("error", Schema::one_of(&errors))
+                .member("code", Schema::one_of(&[Code::Locked.as_str(), Code::Grace.as_str()]))
                 .member("holder", Schema::string())
                 .member("expires_at", expires_at())
                 .member("grace_until", grace_until())
@@ -129,20 +138,24 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
             "NotTheHolder",
             Schema::object()
                 .member("error", Schema::constant("client does not hold the lock"))
+                .member("code", Schema::constant(Code::NotTheHolder.as_str()))
                 .member("success", no())
                 .member("job", Schema::string()),
         ),
         (
             "LockSeen",
-            Schema::object()
-                .member("holder", Schema::string().says("Empty when nobody has had it."))
-                .maybe("expires_at", expires_at())
-                .member("is_expired", Schema::boolean().says("True when nobody holds it now."))
-                .maybe("grace_until", grace_until())
-                .maybe("success", yes())
-                .maybe("job", Schema::string())
-                .maybe("message", Schema::one_of(&["held", "in grace", "expired"]))
-                .maybe("token", Schema::token()),
+            terms::document_rest(
+                Schema::object()
+                    .member("holder", Schema::string().says("Empty when nobody has had it."))
+                    .maybe("expires_at", expires_at())
+                    .member("is_expired", Schema::boolean().says("True when nobody holds it now."))
+                    .maybe("grace_until", grace_until())
+                    .maybe("success", yes())
+                    .maybe("job", Schema::string())
+                    .maybe("message", Schema::one_of(&["held", "in grace", "expired"]))
+                    .maybe("token", Schema::token()),
+                Schema::maybe,
+            ),
         ),
     ]
 }

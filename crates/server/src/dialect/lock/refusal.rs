@@ -7,7 +7,7 @@ use leasehold_engine::{LockView, Refusal};
 use super::wire::write_holder;
 use crate::dialect::text::Object;
 use crate::dialect::{Reply, denial};
-use crate::http::{Body, Problem, response};
+use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
@@ -17,7 +17,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
         Refusal::Locked { lock, in_grace } => Ok(locked(lock, *in_grace, reply)),
         Refusal::NotTheHolder => {
             let mut object = Object::new();
-            object.string("error", "client does not hold the lock").boolean("success", false).string("job", job);
+            object.string("error", "client does not hold the lock").string("code", Code::NotTheHolder.as_str());
+            object.boolean("success", false).string("job", job);
             Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, object.end())))
         }
         Refusal::TooManyWaiting { .. }
@@ -37,9 +38,10 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
 }
 
 fn locked(lock: &LockView, in_grace: bool, reply: &Reply<'_>) -> Response<Body> {
-    let error = if in_grace { "grace period active" } else { "lock held by another client" };
+    let (error, code) =
+        if in_grace { ("grace period active", Code::Grace) } else { ("lock held by another client", Code::Locked) };
     let mut object = Object::new();
-    object.string("error", error);
+    object.string("error", error).string("code", code.as_str());
     let mut rest_us = 0;
     if let Some(holder) = &lock.holder {
         write_holder(&mut object, holder, lock.now);

@@ -7,7 +7,7 @@ use leasehold_engine::{Acquire, Command, Patience, Quota, ResourceKey};
 use leasehold_journal::Request;
 
 use crate::dialect::{Call, NAME_MAX, fresh_claim_id};
-use crate::duration::parse_go;
+use crate::duration::{Cut, parse_go};
 use crate::http::Problem;
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
@@ -39,6 +39,8 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) job: Arc<str>,
+    /// It asked for more time than it may have.
+    pub(super) clamped: bool,
 }
 
 pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
@@ -48,21 +50,27 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
         return Err(Problem::bad_request(format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
     }
     let resource = ResourceKey::Lock(Arc::clone(&job));
+    let mut clamped = false;
     let command = match action {
         Action::Show => Command::ViewResource { resource },
         Action::Release => Command::Unlock { resource, client: client(&query)? },
-        Action::Acquire => Command::Acquire(Box::new(Acquire {
-            resource,
-            id: fresh_claim_id(),
-            client: Some(client(&query)?),
-            ttl_us: ttl_us(&query, call)?,
-            patience: Patience::For { wait_us: wait_us(&query, call)? },
-            key: None,
-            metadata: None,
-            quota: Quota::NONE,
-        })),
+        Action::Acquire => {
+            let client = client(&query)?;
+            let (ttl, wait) = (ttl(&query, call)?, wait(&query, call)?);
+            clamped = ttl.is_cut || wait.is_cut;
+            Command::Acquire(Box::new(Acquire {
+                resource,
+                id: fresh_claim_id(),
+                client: Some(client),
+                ttl_us: ttl.us,
+                patience: Patience::For { wait_us: wait.us },
+                key: None,
+                metadata: None,
+                quota: Quota::NONE,
+            }))
+        }
     };
-    Ok(Asked { subject: Subject { job }, request: command.into() })
+    Ok(Asked { subject: Subject { job, clamped }, request: command.into() })
 }
 
 fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
@@ -75,18 +83,18 @@ fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
     }
 }
 
-fn ttl_us(query: &Query<'_>, call: &Call<'_>) -> Result<u64, Problem> {
-    let Some(text) = query.get("ttl") else { return Ok(call.settings.default_ttl_us) };
+fn ttl(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
+    let Some(text) = query.get("ttl") else { return Ok(Cut { us: call.settings.default_ttl_us, is_cut: false }) };
     match parse_go(text).ok().and_then(|ttl_us| u64::try_from(ttl_us).ok()) {
-        Some(ttl_us) if ttl_us > 0 => Ok(ttl_us.min(call.settings.max_ttl_us)),
+        Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(call.settings.max_ttl_us, ttl_us)),
         _ => Err(Problem::bad_request("invalid ttl format")),
     }
 }
 
-fn wait_us(query: &Query<'_>, call: &Call<'_>) -> Result<u64, Problem> {
-    let Some(text) = query.get("wait") else { return Ok(0) };
+fn wait(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
+    let Some(text) = query.get("wait") else { return Ok(Cut::default()) };
     match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
-        Some(wait_us) => Ok(wait_us.min(call.settings.max_wait_us)),
+        Some(wait_us) => Ok(Cut::to(call.settings.max_wait_us, wait_us)),
         None => Err(Problem::bad_request("invalid wait format")),
     }
 }

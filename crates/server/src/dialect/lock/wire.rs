@@ -1,10 +1,11 @@
 //! Locks as JSON.
 
-use leasehold_engine::{LockHolder, LockNews, LockView, Moment};
+use leasehold_engine::{LockHolder, LockNews, LockView, Moment, Time};
 
+use crate::dialect::terms::{Terms, write_rest};
 use crate::dialect::text::Object;
 
-pub(super) fn lock(view: &LockView, news: &LockNews) -> Vec<u8> {
+pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bool) -> Vec<u8> {
     let mut object = Object::new();
     let Some(holder) = &view.holder else {
         // As the published design has it, to the letter.
@@ -24,6 +25,11 @@ pub(super) fn lock(view: &LockView, news: &LockNews) -> Vec<u8> {
     object.time_ms("grace_until", view.now.wall_at(holder.grace_until));
     object.boolean("success", true).string("job", &view.job).string("message", &message);
     object.integer("token", holder.token.0);
+    if *news == LockNews::Seen {
+        write_rest(&mut object, holder.deadline.since(view.now.at));
+    } else {
+        Terms { asked_at, now: view.now.at, deadline: holder.deadline, clamped }.write(&mut object);
+    }
     object.end()
 }
 

@@ -28,7 +28,8 @@ fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) ->
     let body = match answer {
         Ok(Engine::Resource(view)) => wire::pool(subject.pool, &view, subject.action == Action::Show),
         Ok(Engine::Unconfigured(was_there)) => wire::flag("deleted", was_there),
-        Ok(Engine::Lease(view)) => wire::lease(&view),
+        Ok(Engine::Lease(view)) if subject.action == Action::ShowLease => wire::lease(&view),
+        Ok(Engine::Lease(view)) => wire::granted(&view, reply.asked_at, subject.clamped),
         Ok(Engine::Returned(was_held)) => wire::flag("returned", was_held),
         Ok(other) => unreachable!("no call to a pool is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, reply),

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::routes::Action;
 use crate::dialect::header::document_key;
+use crate::dialect::terms;
+use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -40,7 +42,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 Answer::json(
                     "No slot became free in time.",
                     Schema::named("NoneFree"),
-                    &json!({"error": "no resource available", "waiting": 2}),
+                    &json!({"error": "no resource available", "code": "none_free", "waiting": 2}),
                 )
                 .header("Retry-After"),
             )
@@ -64,11 +66,14 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
             .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
             .answers(404, no_pool())
-            .answers(409, Answer::error("It is no longer held.", "the lease is no longer held")),
+            .answers(409, Answer::error("It is no longer held.", "the lease is no longer held").coded(Code::NotHeld)),
         Action::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
-            .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
-            .answers(404, Answer::error("No such pool, or the lease is not held.", "no such lease")),
+            .answers(200, Answer::json("The lease.", Schema::named("LeaseSeen"), &lease_seen()))
+            .answers(
+                404,
+                Answer::error("No such pool, or the lease is not held.", "no such lease").coded(Code::NoSuchLease),
+            ),
     }
 }
 
@@ -78,7 +83,7 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
 }
 
 fn no_pool() -> Answer {
-    Answer::error("There is no such pool.", "no such pool")
+    Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)
 }
 
 impl Answer {
@@ -105,13 +110,19 @@ fn pool_seen() -> Value {
 
 fn lease() -> Value {
     json!({
-        "lease": LEASE, "position": 0, "expires_at_unix": 1_705_314_630, "expires_in": 30, "token": 7, "renew_after": 10,
+        "lease": LEASE, "position": 0, "expires_at_unix": 1_705_314_630, "token": 7, "expires_in": 30, "renew_after": 10,
+        "clamped": false, "waited_s": 0,
+    })
+}
+
+fn lease_seen() -> Value {
+    json!({
+        "lease": LEASE, "position": 0, "expires_at_unix": 1_705_314_630, "token": 7, "expires_in": 30, "renew_after": 10,
     })
 }
 
 pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
     let ttl = || Schema::seconds().above_zero().says("Seconds. Longer than the maximum is cut to it.");
-    let lease = || Schema::uuid().says("The lease, a secret of whoever borrowed it.");
     vec![
         (
             "PoolSettings",
@@ -127,23 +138,16 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 .member("ttl", ttl())
                 .maybe("wait", Schema::seconds().default(0).says("How long to stand in line. Cut to the maximum.")),
         ),
-        (
-            "Lease",
-            Schema::object()
-                .member("lease", lease())
-                .member("position", Schema::count().says("The slot, from 0. No other live lease has it."))
-                .member("expires_at_unix", Schema::count().says("When it ends, no later than it really does."))
-                .member("expires_in", Schema::seconds().says("Seconds until then."))
-                .member("token", Schema::token())
-                .member("renew_after", Schema::seconds().says("A good time to renew: two attempts may fail.")),
-        ),
+        ("Lease", terms::document(lease_schema(), Schema::member)),
+        ("LeaseSeen", terms::document_rest(lease_schema(), Schema::member)),
         (
             "NoneFree",
             Schema::object()
                 .member("error", Schema::string())
+                .member("code", Schema::constant(Code::NoneFree.as_str()))
                 .member("waiting", Schema::count().says("Callers in line now.")),
         ),
-        ("ReturnRequest", Schema::object().member("lease", lease())),
+        ("ReturnRequest", Schema::object().member("lease", lease_id())),
         (
             "Returned",
             Schema::object().member(
@@ -151,8 +155,20 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 Schema::boolean().says("False for a lease that expired, was returned before, or never was."),
             ),
         ),
-        ("RenewRequest", Schema::object().member("lease", lease()).member("ttl", ttl())),
+        ("RenewRequest", Schema::object().member("lease", lease_id()).member("ttl", ttl())),
     ]
+}
+
+fn lease_id() -> Schema {
+    Schema::uuid().says("The lease, a secret of whoever borrowed it.")
+}
+
+fn lease_schema() -> Schema {
+    Schema::object()
+        .member("lease", lease_id())
+        .member("position", Schema::count().says("The slot, from 0. No other live lease has it."))
+        .member("expires_at_unix", Schema::count().says("When it ends, no later than it really does."))
+        .member("token", Schema::token())
 }
 
 fn pool_schema() -> Schema {

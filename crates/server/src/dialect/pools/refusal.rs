@@ -5,21 +5,23 @@ use http::{HeaderValue, Response, StatusCode};
 use leasehold_engine::Refusal;
 
 use crate::dialect::{Reply, denial};
-use crate::http::{Body, Problem, error_body_with, response};
+use crate::http::{Body, Code, Problem, error_body_with, response};
 
 pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
         return Err(problem);
     }
-    let (status, reason) = match refusal {
+    let (status, code, reason) = match refusal {
         Refusal::NoneFree { waiting } => return Ok(none_free(*waiting, reply)),
-        Refusal::NoSuchResource => (StatusCode::NOT_FOUND, "no such pool"),
-        Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, "no such lease"),
-        Refusal::NotHeld => (StatusCode::CONFLICT, "the lease is no longer held"),
-        Refusal::KeyReused => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "this Idempotency-Key was used with another body on this pool")
-        }
-        Refusal::KeySpent => (StatusCode::GONE, "the lease of this Idempotency-Key has ended"),
+        Refusal::NoSuchResource => (StatusCode::NOT_FOUND, Code::NoSuchPool, "no such pool"),
+        Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
+        Refusal::NotHeld => (StatusCode::CONFLICT, Code::NotHeld, "the lease is no longer held"),
+        Refusal::KeyReused => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            Code::KeyReused,
+            "this Idempotency-Key was used with another body on this pool",
+        ),
+        Refusal::KeySpent => (StatusCode::GONE, Code::KeySpent, "the lease of this Idempotency-Key has ended"),
         Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
@@ -30,11 +32,11 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::StillWaiting
         | Refusal::Contended => unreachable!("not said of a pool: {refusal:?}"),
     };
-    Ok(reply.positioned(Problem::new(status, reason).to_response(reply.id)))
+    Ok(reply.positioned(Problem::new(status, reason).coded(code).to_response(reply.id)))
 }
 
 fn none_free(waiting: u32, reply: &Reply<'_>) -> Response<Body> {
-    let body = error_body_with("no resource available", |body| {
+    let body = error_body_with(Code::NoneFree, "no resource available", |body| {
         body.extend_from_slice(format!(",\"waiting\":{waiting}").as_bytes());
     });
     let mut response = response::json(StatusCode::CONFLICT, reply.id, body);

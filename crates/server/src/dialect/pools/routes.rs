@@ -46,12 +46,15 @@ pub(crate) struct Asked {
 pub(super) struct Subject {
     pub(super) action: Action,
     pub(super) pool: u128,
+    /// It asked for more time than it may have.
+    pub(super) clamped: bool,
 }
 
 pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
     let pool = parse_uuid(call.params.raw("id"))
         .ok_or_else(|| Problem::bad_request("the pool id in the path must be a UUID"))?;
     let resource = ResourceKey::Pool(pool);
+    let mut clamped = false;
     let command = match action {
         Action::Put => {
             let capacity = Object::parse(call.body)?.required_integer("count", 0..=call.settings.max_count)?;
@@ -59,11 +62,14 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
         }
         Action::Show => Command::ViewResource { resource },
         Action::Delete => Command::Unconfigure { resource },
-        Action::Borrow => Command::Acquire(Box::new(borrow(call, resource)?)),
+        Action::Borrow => Command::Acquire(Box::new(borrow(call, resource, &mut clamped)?)),
         Action::Return => Command::Return { resource, claim: lease_of(&Object::parse(call.body)?)? },
         Action::Renew => {
             let body = Object::parse(call.body)?;
-            Command::Renew { resource, claim: lease_of(&body)?, ttl_us: body.required_seconds("ttl", ttl(call))? }
+            let claim = lease_of(&body)?;
+            let ttl = body.required_cut_seconds("ttl", ttl(call))?;
+            clamped = ttl.is_cut;
+            Command::Renew { resource, claim, ttl_us: ttl.us }
         }
         Action::ShowLease => {
             let lease = parse_uuid(call.params.raw("lease"))
@@ -71,14 +77,16 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             Command::ViewLease { resource, claim: ClaimId(lease) }
         }
     };
-    Ok(Asked { subject: Subject { action, pool }, request: command.into() })
+    Ok(Asked { subject: Subject { action, pool, clamped }, request: command.into() })
 }
 
-fn borrow(call: &Call<'_>, resource: ResourceKey) -> Result<Acquire, Problem> {
+fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<Acquire, Problem> {
     let body = Object::parse(call.body)?;
-    let ttl_us = body.required_seconds("ttl", ttl(call))?;
+    let ttl = body.required_cut_seconds("ttl", ttl(call))?;
     let wait = Seconds { least: Least::Zero, max_us: call.settings.max_wait_us, above_max: AboveMax::Clamp };
-    let wait_us = body.seconds("wait", wait)?.unwrap_or(0);
+    let wait = body.cut_seconds("wait", wait)?.unwrap_or_default();
+    *clamped = ttl.is_cut || wait.is_cut;
+    let (ttl_us, wait_us) = (ttl.us, wait.us);
     let key = idempotency_key(&call.parts.headers, &[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()])?;
     Ok(Acquire {
         resource,

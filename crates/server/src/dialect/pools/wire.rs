@@ -1,11 +1,9 @@
 //! Pools and leases as JSON.
 
-use leasehold_engine::{LeaseView, ResourceView};
+use leasehold_engine::{LeaseView, ResourceView, Time};
 
+use crate::dialect::terms::{Terms, write_rest};
 use crate::dialect::text::{Object, unix_seconds};
-
-/// Renew after this part of the lease, so that two attempts may fail.
-const RENEW_PART: u64 = 3;
 
 pub(super) fn pool(id: u128, view: &ResourceView, with_waiting: bool) -> Vec<u8> {
     let mut object = Object::new();
@@ -20,18 +18,30 @@ pub(super) fn pool(id: u128, view: &ResourceView, with_waiting: bool) -> Vec<u8>
     object.end()
 }
 
-/// Neither time overstates: both are counted from when the lease was looked at, and fractions are cut off.
-pub(super) fn lease(view: &LeaseView) -> Vec<u8> {
-    let rest_us = view.deadline.since(view.now.at);
+/// A lease that was just given or renewed.
+pub(super) fn granted(view: &LeaseView, asked_at: Time, clamped: bool) -> Vec<u8> {
     let mut object = Object::new();
+    write_lease(&mut object, view);
+    Terms { asked_at, now: view.now.at, deadline: view.deadline, clamped }.write(&mut object);
+    object.integer("token", view.token.0);
+    object.end()
+}
+
+/// A lease that was only looked at.
+pub(super) fn lease(view: &LeaseView) -> Vec<u8> {
+    let mut object = Object::new();
+    write_lease(&mut object, view);
+    write_rest(&mut object, view.deadline.since(view.now.at));
+    object.integer("token", view.token.0);
+    object.end()
+}
+
+/// The time does not overstate: it is counted from when the lease was looked at, and fractions are cut off.
+fn write_lease(object: &mut Object, view: &LeaseView) {
     object
         .uuid("lease", view.claim.0)
         .integer("position", view.slot.into())
-        .integer("expires_at_unix", unix_seconds(view.now.wall_at(view.deadline)))
-        .seconds("expires_in", rest_us)
-        .integer("token", view.token.0)
-        .seconds("renew_after", rest_us / RENEW_PART / 1_000 * 1_000);
-    object.end()
+        .integer("expires_at_unix", unix_seconds(view.now.wall_at(view.deadline)));
 }
 
 pub(super) fn flag(name: &str, value: bool) -> Vec<u8> {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::problem::Problem;
+use crate::duration::Cut;
 
 mod strict;
 #[cfg(test)]
@@ -93,16 +94,26 @@ impl<'a> Object<'a> {
 
     /// A number of seconds, in microseconds.
     pub fn seconds(&self, field: &'static str, allowed: Seconds) -> Result<Option<u64>, BadBody> {
+        Ok(self.cut_seconds(field, allowed)?.map(|seconds| seconds.us))
+    }
+
+    /// The same, and whether it was above its maximum and cut.
+    pub fn cut_seconds(&self, field: &'static str, allowed: Seconds) -> Result<Option<Cut>, BadBody> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         match read_seconds(raw, allowed) {
-            Some(value_us) => Ok(Some(value_us)),
+            Some(seconds) => Ok(Some(seconds)),
             None => Err(BadBody::new(format!("{field} must be {allowed}, got {}", shown_raw(raw)))),
         }
     }
 
-    /// The same, where the call makes no sense without it.
+    /// The same as `seconds`, where the call makes no sense without it.
     pub fn required_seconds(&self, field: &'static str, allowed: Seconds) -> Result<u64, BadBody> {
-        self.seconds(field, allowed)?.ok_or_else(|| missing(field, &allowed))
+        Ok(self.required_cut_seconds(field, allowed)?.us)
+    }
+
+    /// The same as `cut_seconds`, where the call makes no sense without it.
+    pub fn required_cut_seconds(&self, field: &'static str, allowed: Seconds) -> Result<Cut, BadBody> {
+        self.cut_seconds(field, allowed)?.ok_or_else(|| missing(field, &allowed))
     }
 
     /// A whole number. `3.0` is one, as some languages have no other way to write it.
@@ -201,7 +212,7 @@ fn missing(field: &str, allowed: &dyn fmt::Display) -> BadBody {
     BadBody::new(format!("{field} is missing, it must be {allowed}"))
 }
 
-fn read_seconds(raw: &str, allowed: Seconds) -> Option<u64> {
+fn read_seconds(raw: &str, allowed: Seconds) -> Option<Cut> {
     if !is_number(raw) {
         return None;
     }
@@ -214,8 +225,8 @@ fn read_seconds(raw: &str, allowed: Seconds) -> Option<u64> {
         return None;
     }
     match allowed.above_max {
-        AboveMax::Clamp => Some(value_us.min(allowed.max_us)),
-        AboveMax::Refuse => (value_us <= allowed.max_us).then_some(value_us),
+        AboveMax::Clamp => Some(Cut::to(allowed.max_us, value_us)),
+        AboveMax::Refuse => Some(Cut::to(allowed.max_us, value_us)).filter(|seconds| !seconds.is_cut),
     }
 }
 

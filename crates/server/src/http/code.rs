@@ -1,0 +1,101 @@
+//! What an error is, in one word for programs. The sentence beside it is for people and may change; the word stays.
+
+use http::StatusCode;
+
+macro_rules! codes {
+    ($($code:ident $name:literal $says:literal),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Code {
+            $(#[doc = $says] $code),+
+        }
+
+        impl Code {
+            pub const ALL: &[Code] = &[$(Code::$code),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$code => $name),+ }
+            }
+
+            /// What it means, in a sentence.
+            pub fn says(self) -> &'static str {
+                match self { $(Code::$code => $says),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    BadRequest "bad_request" "The call makes no sense as it is; the sentence names the field.",
+    LogIn "log_in" "A browser is sent to log in first.",
+    Unauthenticated "unauthenticated" "The caller has not signed on, or with something that is wrong.",
+    Forbidden "forbidden" "The caller may not do that.",
+    ForeignClient "foreign_client" "The lock's `client` is not the caller's own name.",
+    NotTheHolder "not_the_holder" "The client does not hold the lock.",
+    NoSuchPath "no_such_path" "Nothing is served there.",
+    NoSuchPool "no_such_pool" "The pool was never registered, or was deleted.",
+    NoSuchLease "no_such_lease" "The lease is not held.",
+    NoSuchClaim "no_such_claim" "The claim never was, or ended long ago.",
+    NoSuchResource "no_such_resource" "Nobody holds, wants or configured the resource.",
+    NoLogin "no_login" "The service has no login for browsers.",
+    WrongMethod "wrong_method" "Another method works here.",
+    BodyLate "body_late" "The body did not arrive in time.",
+    NoneFree "none_free" "No slot became free in time.",
+    NotHeld "not_held" "The lease is no longer held.",
+    Locked "locked" "Another client holds the lock.",
+    Grace "grace" "The lock has expired, and only its last holder may come back.",
+    Waiting "waiting" "The claim waits, so this cannot be done yet.",
+    Ended "ended" "The claim has ended, so nothing of it changes any more.",
+    KeySpent "key_spent" "The lease or claim of this Idempotency-Key has ended.",
+    BodyTooLarge "body_too_large" "The body is too large.",
+    UriTooLong "uri_too_long" "The URI is too long.",
+    BodyEncoded "body_encoded" "The body is encoded.",
+    WrongHost "wrong_host" "The service does not answer to this host name.",
+    KeyReused "key_reused" "This Idempotency-Key was used with another body.",
+    TooManyRequests "too_many_requests" "The caller sends more than it may.",
+    OverQuota "over_quota" "The caller has as many claims as it may.",
+    HeadersTooLarge "headers_too_large" "The headers are too long.",
+    StoreLate "store_late" "The store did not confirm the write in time; nothing was promised.",
+    StoreFull "store_full" "The store is nearly full, and nothing new is taken on.",
+    Overloaded "overloaded" "A limit of the service is reached.",
+    ShuttingDown "shutting_down" "The service is about to end.",
+    Unavailable "unavailable" "The service cannot do this now.",
+}
+
+impl Code {
+    /// The usual meaning of a status. Where it has others, the error says which.
+    pub fn of(status: StatusCode) -> Code {
+        match status.as_u16() {
+            303 => Code::LogIn,
+            401 => Code::Unauthenticated,
+            403 => Code::Forbidden,
+            404 => Code::NoSuchPath,
+            405 => Code::WrongMethod,
+            408 => Code::BodyLate,
+            410 => Code::KeySpent,
+            413 => Code::BodyTooLarge,
+            414 => Code::UriTooLong,
+            415 => Code::BodyEncoded,
+            421 => Code::WrongHost,
+            422 => Code::KeyReused,
+            429 => Code::TooManyRequests,
+            431 => Code::HeadersTooLarge,
+            502 => Code::StoreLate,
+            500.. => Code::Unavailable,
+            _ => Code::BadRequest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_code_is_a_word_of_its_own() {
+        let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+    }
+}
