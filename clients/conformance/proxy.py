@@ -18,7 +18,8 @@ object a line, over the control port; every call that came is kept in the log, w
     {"do": "well"}                                              all rules and modes end; what hangs stays hung
     {"do": "log"}                                               the log so far
 
-`op` is acquire, poll, renew, release, cancel, read, revoke, or any (default); `times` is how often, 0 for always. `chance` applies a rule at random.
+`op` is acquire, poll, renew, release, cancel, read, revoke, or any (default); `times` is how often, 0 for always. `chance` applies a rule at random, `first` to the
+first call of its bytes only.
 """
 
 from __future__ import annotations
@@ -65,11 +66,17 @@ class Record:
     status: int | None = None
     answer: dict[str, Any] = field(default_factory=dict)
     delivered: float | None = None
+    is_over: bool = False
+
+    @property
+    def parked(self) -> bool:
+        """The server has it and has not answered, and the client is still there."""
+        return self.status is None and not self.is_over
 
     @property
     def granted(self) -> bool:
         """The server granted or renewed something by this call."""
-        if self.status not in (200, 201) or self.op not in ("acquire", "poll", "renew"):
+        if self.did == "answer" or self.status not in (200, 201) or self.op not in ("acquire", "poll", "renew"):
             return False
         return self.kind != "claim" or self.answer.get("status") == "active"
 
@@ -165,11 +172,14 @@ class Proxy:
         self.rules: list[dict[str, Any]] = []
         self.modes: dict[str, dict[str, Any]] = {}
         self.port = 0
+        #: Added to answers that do not name their service: a server older than `Leasehold-Service`.
+        self.service: str | None = None
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._connections: dict[int, _Connection] = {}
         self._count = 0
         self._copies: set[asyncio.Task[None]] = set()
+        self._seen: set[tuple[str | None, str]] = set()
 
     @property
     def url(self) -> str:
@@ -220,8 +230,12 @@ class Proxy:
         for connection in list(self._connections.values()):
             connection.reset()
 
-    def pick(self, op: str) -> dict[str, Any] | None:
+    def pick(self, op: str, name: tuple[str | None, str]) -> dict[str, Any] | None:
+        is_first = name not in self._seen
+        self._seen.add(name)
         for rule in self.rules:
+            if rule.get("first") and not is_first:
+                continue
             if rule["op"] not in ("any", op) or (rule["chance"] < 1 and self._random.random() >= rule["chance"]):
                 continue
             if rule["times"] == 1:
@@ -289,8 +303,12 @@ class _Connection:
             )
             self.proxy.log.keep(record)
             self.served += 1
-            if not await self._one(request, record):
-                return
+            try:
+                if not await self._one(request, record):
+                    return
+            finally:
+                record.is_over = True
+                self.proxy.log.tell()
             if (request.header("connection") or "").lower() == "close":
                 return
 
@@ -303,7 +321,7 @@ class _Connection:
         if hole and hole["way"] in ("both", "calls"):
             record.did = "black-hole"
             await self._hang()
-        rule = self.proxy.pick(record.op) or {"do": "forward"}
+        rule = self.proxy.pick(record.op, (record.key, record.target)) or {"do": "forward"}
         record.did = do = rule["do"]
         if do == "cut-before":
             return False
@@ -325,6 +343,8 @@ class _Connection:
         except asyncio.TimeoutError:
             return False
         record.status, record.answer = answer.status, answer.json()
+        if self.proxy.service and answer.header("leasehold-service") is None:
+            answer.raw = answer.raw.replace(b"\r\n", f"\r\nleasehold-service: {self.proxy.service}\r\n".encode(), 1)
         self.proxy.log.note_secrets(record)
         self.proxy.log.tell()
         if do == "delay" and rule.get("side", "answer") == "answer":

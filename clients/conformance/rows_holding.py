@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from driver import Driver
+from driver import Driver, Event
 from proxy import Log, now
-from scene import Scene, at_risk_before, row
+from scene import Scene, at_risk_before, margin, row
 
 # What L = 3 s leaves is measured in tenths of a second.
 ON_TIME_S = 0.1
@@ -17,17 +17,28 @@ def untroubled(driver: Driver, lease: str = "l") -> None:
     assert not told, f"nobody should have been told of anything: {told}"
 
 
+def on_time(scene: Scene, lost: Event, token: int) -> float:
+    """It was lost at its deadline, and that follows from an answer that it was given. L."""
+    assert abs(lost.at - lost.deadline) <= ON_TIME_S, f"lost {lost.at - lost.deadline:+.3f} s from the deadline"
+    early = {}
+    for record in scene.log.records:
+        if record.granted and record.delivered and record.answer.get("token") == token:
+            length = scene.length(record)
+            early[record.arrived + length - margin(length) - lost.deadline] = length
+    # The judge sees to it that it is not later than the last one allows.
+    fitting = [e for e in early if -0.005 <= e <= 0.25]
+    assert fitting, f"the deadline follows from no answer: {early}"
+    return early[fitting[0]]
+
+
 async def lost_at_the_deadline(scene: Scene, driver: Driver, token: int) -> None:
     """No renewal gets through any more: at risk at R, lost at D, the witness after that."""
     witness = scene.witness().want()
     lost = await driver.event("lost", "l", 10)
     at_risk = await driver.event("at_risk", "l", 1)
-    bound = scene.deadline(scene.kind, scene.name, token, lost.at)
-    assert bound
-    deadline, length = bound
+    length = on_time(scene, lost, token)
     assert lost.cause == "deadline", lost.data
-    assert abs(lost.at - deadline) <= ON_TIME_S, f"lost {lost.at - deadline:+.3f} s from the deadline"
-    risk = deadline - at_risk_before(length)
+    risk = lost.deadline - at_risk_before(length)
     assert abs(at_risk.at - risk) <= ON_TIME_S, f"at risk {at_risk.at - risk:+.3f} s from R"
     assert len(driver.all("lost")) == len(driver.all("at_risk")) == 1
     await scene.is_lost(driver)
@@ -37,8 +48,9 @@ async def lost_at_the_deadline(scene: Scene, driver: Driver, token: int) -> None
 
 @row(6)
 async def too_many_requests_while_held(scene: Scene) -> None:
+    # With 3 s a tenth of a second would be left before R.
     driver = await scene.driver()
-    await scene.hold(driver)
+    await scene.hold(driver, ttl=6)
     headers = {"Leasehold-Position": "1.1", "Retry-After": "60"}
     await scene.fault("answer", "renew", times=2, status=429, body={"error": "too many requests"}, headers=headers)
     await scene.renewed(timeout=5)
@@ -114,9 +126,10 @@ async def network_cut_for_replies(scene: Scene) -> None:
 
 @row(12, kinds=("lock", "pool"))
 async def slow_answers(scene: Scene) -> None:
+    # A is 1 s, of which 0.2 s are left for everything else; with a ttl of 3 s it would be 0.06 s.
     driver = await scene.driver()
-    await scene.hold(driver)
-    await scene.fault("delay", "renew", times=0, seconds=0.24)
+    await scene.hold(driver, ttl=10)
+    await scene.fault("delay", "renew", times=0, seconds=0.8)
     await asyncio.sleep(60)
     untroubled(driver)
     await scene.holds(driver)
@@ -129,8 +142,7 @@ async def renewal_answered_after_the_deadline(scene: Scene) -> None:
     grant = await scene.hold(driver)
     await scene.fault("delay", "renew", times=0, seconds=4.0)
     lost = await driver.event("lost", "l", 10)
-    bound = scene.deadline(scene.kind, scene.name, grant.token, lost.at)
-    assert bound and abs(lost.at - bound[0]) <= ON_TIME_S, (lost.at, bound)
+    on_time(scene, lost, grant.token)
     await asyncio.sleep(4.5)
     await scene.is_lost(driver)
     assert len(driver.all("lost")) == 1 and len(driver.all("granted")) == 1
@@ -201,7 +213,7 @@ async def idle_connection_reset(scene: Scene) -> None:
     for record in reset:
         again = next(r for r in scene.log.records if r.arrived > record.arrived and r.op == record.op)
         # A failed attempt would be followed by a backoff; this is the same attempt on another connection.
-        assert again.connection != record.connection and again.arrived - record.arrived <= 0.06, "it was not repeated at once"
+        assert again.connection != record.connection and again.arrived - record.arrived <= 0.1, "it was not repeated at once"
     untroubled(driver)
     await scene.fault("idle-reset")
     assert (await scene.release(driver)).result == "released"

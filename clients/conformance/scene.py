@@ -191,12 +191,16 @@ class Scene:
         for proxy in self.proxies:
             await proxy.command({"do": "well"})
 
-    async def driver(self, *, env: dict[str, str] | None = None, **options: Any) -> Driver:
-        """A driver with a client `c` that goes through the proxies."""
+    async def bare_driver(self, env: dict[str, str] | None = None) -> Driver:
         driver = Driver(self.client, env)
         async with self.starting:
             await driver.start()
         self.drivers.append(driver)
+        return driver
+
+    async def driver(self, *, env: dict[str, str] | None = None, started: Driver | None = None, **options: Any) -> Driver:
+        """A driver with a client `c` that goes through the proxies."""
+        driver = started or await self.bare_driver(env)
         urls = [proxy.url for proxy in self.proxies]
         await driver.ask("open", client="c", **{"urls": urls, **self.flags, **options})
         return driver
@@ -229,8 +233,9 @@ class Scene:
         return reply
 
     async def release(self, driver: Driver, lease: str = "l") -> Event:
+        before = len(driver.all("released", lease))
         await driver.ask("release", lease=lease)
-        return await driver.event("released", lease, nth=len(driver.all("released", lease)) + 1)
+        return await driver.event("released", lease, nth=before + 1)
 
     def witness(self, kind: str | None = None, name: str | None = None, **options: Any) -> Witness:
         witness = Witness(self, kind or self.kind, name or self.name, **options)
@@ -263,7 +268,7 @@ class Scene:
             resource = record.answer.get("resource") if record.kind == "claim" else record.resource
             if record.kind != kind or resource != name:
                 continue
-            length = self._length(record)
+            length = self.length(record)
             waited = float(record.answer.get("waited_s") or 0.0)
             latest = record.arrived + waited + length - margin(length)
             if best is None or latest > best[0]:
@@ -271,7 +276,7 @@ class Scene:
         return best
 
     @staticmethod
-    def _length(record: Record) -> float:
+    def length(record: Record) -> float:
         for member in ("expires_in", "ttl"):
             if isinstance(record.answer.get(member), (int, float)):
                 return float(record.answer[member])
@@ -331,7 +336,7 @@ class Scene:
 
     def story(self) -> str:
         """What happened, for the reader of a failure."""
-        lines = [(r.arrived, f"{r.proxy} {r.op} {r.method} {r.did} -> {r.status} {'delivered' if r.delivered else 'not delivered'}") for r in self.log.records]
+        lines = [(r.arrived, f"{r.proxy} {r.op} {r.method} {r.resource[:13]} {r.did} -> {r.status} {'delivered' if r.delivered else 'not delivered'}") for r in self.log.records]
         lines += [(e.at, f"event {e.event} {e.lease} " + ", ".join(f"{k}={v}" for k, v in e.data.items() if k not in ("event", "at", "lease")))
                   for driver in self.drivers for e in driver.events]
         lines += [(held.since, f"{held.who} holds") for held in self.intervals]

@@ -20,8 +20,8 @@ log = logging.getLogger("leasehold")
 SETTLE_S = 5.0
 LOOK_S = 10.0
 OVERLAP_S = 5.0
-#: A call that was cut sooner had hardly begun to wait.
-PARKED_S = 0.1
+#: A call that follows a cut one and is not answered by then waits again, at the back.
+FOUND_S = 0.25
 
 
 @dataclass
@@ -52,8 +52,10 @@ class Acquisition:
         self.on_progress = on_progress
         self.began = CLOCK.now()
         self.progress = Progress(0.0)
-        self._asked = False
-        self._first_sent_at = 0.0
+        #: Calls under way, and whether one of unknown outcome may have left something behind.
+        self._in_flight = 0
+        self._in_doubt = False
+        self._first_sent_at: Optional[float] = None
         self._claim_id: Optional[str] = None
         self._trouble: Optional[LeaseholdError] = None
         self._told_at = 0.0
@@ -90,7 +92,7 @@ class Acquisition:
                 pass
             self._lost_place()
             self.dialect = self.dialect.anew()
-            self._claim_id, self._asked = None, False
+            self._claim_id, self._first_sent_at, self._in_doubt = None, None, False
 
     # Claims: the claim stands in the queue by itself.
 
@@ -145,9 +147,26 @@ class Acquisition:
             failures += 1
 
     async def _once(self, request: Any) -> Answer:
-        if not self._asked:
-            self._asked, self._first_sent_at = True, CLOCK.now()
-        return await self.calls.once(request)
+        """One attempt, and what is known after it of what this name has."""
+        if self._first_sent_at is None:
+            self._first_sent_at = CLOCK.now()
+        self._in_flight += 1
+        doubt = True
+        try:
+            answer = await self.calls.once(request)
+            if answer.status in (404, 409, 410):
+                self._in_doubt = False
+            doubt = answer.status < 300 or (answer.status >= 500 and answer.status not in (502, 503))
+            return answer
+        except NoAnswer as error:
+            doubt = error.sent
+            raise
+        except LeaseholdError:
+            doubt = False
+            raise
+        finally:
+            self._in_flight -= 1
+            self._in_doubt = self._in_doubt or doubt
 
     # Pools and locks: a place lives as long as one call that joined it, so the next call begins before the last one ends.
 
@@ -160,6 +179,7 @@ class Acquisition:
         parked: List["asyncio.Future[Answer]"] = []
         failures = 0
         launched = 0.0
+        was_cut = False
 
         def launch() -> None:
             nonlocal launched
@@ -170,9 +190,15 @@ class Acquisition:
             launch()
             while True:
                 left = launched + wait_s - overlap_s - CLOCK.now() if wait_s > overlap_s else None
+                if was_cut:
+                    left = FOUND_S
                 done, _ = await asyncio.wait(parked, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
-                    launch()
+                    if was_cut:
+                        was_cut = False
+                        self._lost_place()
+                    else:
+                        launch()
                     continue
                 call = done.pop()
                 parked.remove(call)
@@ -212,8 +238,7 @@ class Acquisition:
                 if parked:
                     # The place lives on in the other call.
                     continue
-                if CLOCK.now() - launched > PARKED_S and wait_s > 0:
-                    self._lost_place()
+                was_cut = wait_s > 0
                 self._had_trouble(trouble)
                 await asyncio.sleep(asking_pause_s(failures, retry_after_s))
                 failures += 1
@@ -236,7 +261,7 @@ class Acquisition:
             return LeaseState(self.dialect, grant, answer.sent_at)
         if grant.waited_s is not None:
             # Earlier calls of this name may have begun the wait that the service counts.
-            state = LeaseState(self.dialect, grant, self._first_sent_at + grant.waited_s)
+            state = LeaseState(self.dialect, grant, (self._first_sent_at or answer.sent_at) + grant.waited_s)
             if state.sent_at <= answer.heard_at and state.deadline - CLOCK.now() > grant.length_s * 0.9:
                 return state
         request = self.dialect.renew(grant.id, grant.token)
@@ -307,7 +332,7 @@ class Acquisition:
 
     async def settle(self) -> None:
         """Ends whatever this acquisition has or may have, within five seconds."""
-        if not self._asked:
+        if not self._in_doubt:
             return
         try:
             await asyncio.wait_for(self._settle(), SETTLE_S)
@@ -325,8 +350,11 @@ class Acquisition:
         if request is None:
             return
         answer = await self._again(lambda: request)
-        if dialect.kind == "pool" and answer.status in (404, 405) and "code" not in answer.body:
+        if not dialect.polls and answer.status in (403, 404, 405) and "code" not in answer.body:
+            # An older service: it has no such call for pools, and that for locks leaves a wait alone.
             await self._settle_by_asking()
+            if dialect.kind == "lock":
+                await self._again(lambda: request)
 
     async def _settle_by_asking(self) -> None:
         """A service without a call that ends what a key has: the same request for a second more, giving back what it gets."""
