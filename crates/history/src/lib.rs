@@ -203,6 +203,8 @@ pub enum Answer {
     /// The lease is not, or no longer, held.
     NotHeld,
     NoResource,
+    /// What was asked makes no sense. It is told without a look at anything, so only its place is of interest.
+    Malformed,
     /// What the key stood for has ended.
     KeySpent,
     /// A claim is active.

@@ -134,6 +134,7 @@ fn answer(words: &Words<'_>) -> Result<Answer, String> {
         "full" => Answer::Full,
         "not-held" => Answer::NotHeld,
         "no-resource" => Answer::NoResource,
+        "malformed" => Answer::Malformed,
         "key-spent" => Answer::KeySpent,
         "active" => Answer::Active { claim: lease()?, token: words.number("token")? },
         "in-line" => Answer::InLine { claim: lease()?, place: words.small("place")? },

@@ -123,6 +123,7 @@ impl<'a> Walk<'a> {
                 self.gone(op, end_us, lease)
             }
             (Call::View { .. }, Answer::Seen { capacity, in_use }) => self.seen(op, end_us, *capacity, *in_use),
+            (_, Answer::Malformed) => Ok(()),
             (call, answer) => Err(format!("{answer:?} is no answer to {call:?}")),
         }
     }

@@ -13,6 +13,7 @@ pub(super) type After = Result<Vec<World>, String>;
 impl Known<'_> {
     pub(super) fn answered(&self, world: World, one: Witness, answer: &Answer) -> After {
         match self.call(one.op).kind() {
+            _ if *answer == Answer::Malformed => Ok(vec![world]),
             Kind::Pool => self.pool_answered(world, one, answer),
             Kind::Claim => self.claim_answered(world, one, answer),
             Kind::Lock => self.lock_answered(world, one, answer),
