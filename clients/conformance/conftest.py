@@ -17,7 +17,7 @@ from server import BINARY, ROOT  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--client", action="append", help="a client of drivers.toml, several times for several; all whose driver exists")
+    parser.addoption("--client", action="append", help="a client of drivers.toml, several times for several; all that there are")
     parser.addoption("--rows", help="numbers of rows, with commas; all")
     parser.addoption("--jobs", type=int, default=40, help="how many cases are played at a time")
 
@@ -29,7 +29,12 @@ def clients_of(config: pytest.Config) -> list[str]:
         if unknown:
             raise pytest.UsageError(f"--client: must be one of {', '.join(DRIVERS)}, got {', '.join(unknown)}")
         return list(named)
-    return [name for name, driver in DRIVERS.items() if all((ROOT / file).exists() for file in driver["needs"])]
+    there = [name for name, driver in DRIVERS.items() if (ROOT / driver["source"]).is_dir()]
+    for name in there:
+        for file in DRIVERS[name]["needs"]:
+            if not (ROOT / file).exists():
+                raise pytest.UsageError(f"{name} has no driver: {file} is missing, {DRIVERS[name]['built_by']} makes it")
+    return there
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -61,7 +61,7 @@ def any_answer_counts() -> None:
             body = b"{}"
         return answered(self, status, headers, body, *rest)
 
-    _wire.Wire._answer = believing  # type: ignore[method-assign]
+    _wire.Wire._answer = believing  # type: ignore[method-assign,assignment]
 
 
 def ids_in_the_log() -> None:

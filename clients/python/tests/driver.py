@@ -16,10 +16,10 @@ from typing import Any, Callable, Dict, Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+import broken  # noqa: E402
+
 import leasehold  # noqa: E402
 from leasehold._clock import CLOCK, _read  # noqa: E402
-
-import broken  # noqa: E402
 
 _output = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Acquiring on the worker's loop: asking under one name until it is granted, waiting in rounds, and leaving nothing behind when cancelled."""
+"""Acquiring on the worker's loop: asking under one name until it is granted, waiting in rounds, leaving nothing behind when cancelled."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ class Acquisition:
     """One call of `acquire`, on the worker."""
 
     def __init__(
-        self, calls: Calls, dialect: Dialect, timeout_s: Optional[float], round_s: float,
+        self,
+        calls: Calls,
+        dialect: Dialect,
+        timeout_s: Optional[float],
+        round_s: float,
         on_progress: Optional[Callable[[Progress], Any]] = None,
     ) -> None:
         self.calls, self.dialect, self.timeout_s, self.round_s = calls, dialect, timeout_s, round_s
@@ -55,7 +59,6 @@ class Acquisition:
         #: Calls under way, and whether one of unknown outcome may have left something behind.
         self._in_flight = 0
         self._in_doubt = False
-        self._first_sent_at: Optional[float] = None
         self._claim_id: Optional[str] = None
         self._trouble: Optional[LeaseholdError] = None
         self._told_at = 0.0
@@ -92,7 +95,7 @@ class Acquisition:
                 pass
             self._lost_place()
             self.dialect = self.dialect.anew()
-            self._claim_id, self._first_sent_at, self._in_doubt = None, None, False
+            self._claim_id, self._in_doubt = None, False
 
     # Claims: the claim stands in the queue by itself.
 
@@ -148,8 +151,6 @@ class Acquisition:
 
     async def _once(self, request: Any) -> Answer:
         """One attempt, and what is known after it of what this name has."""
-        if self._first_sent_at is None:
-            self._first_sent_at = CLOCK.now()
         self._in_flight += 1
         doubt = True
         try:
@@ -256,14 +257,14 @@ class Acquisition:
     # The grant.
 
     async def _confirmed(self, grant: Grant, answer: Answer) -> Optional[LeaseState]:
-        """The lease as it is handed out. One that was waited for is renewed once, as `s` of its call would put its deadline into the past."""
+        """The lease as it is handed out. One that was waited for is renewed once: `s` of its call is long ago."""
         if answer.heard_at - answer.sent_at <= grant.length_s / 10:
             return LeaseState(self.dialect, grant, answer.sent_at)
         if grant.waited_s is not None:
-            # Earlier calls of this name may have begun the wait that the service counts.
-            state = LeaseState(self.dialect, grant, (self._first_sent_at or answer.sent_at) + grant.waited_s)
-            if state.sent_at <= answer.heard_at and state.deadline - CLOCK.now() > grant.length_s * 0.9:
-                return state
+            # The service says how long it held this call back, so the lease began at least that long after it was sent.
+            began_at = answer.sent_at + grant.waited_s
+            if answer.heard_at - grant.length_s / 10 <= began_at <= answer.heard_at:
+                return LeaseState(self.dialect, grant, began_at)
         request = self.dialect.renew(grant.id, grant.token)
         give_up_at = answer.heard_at + grant.length_s
         while CLOCK.now() < give_up_at:
@@ -350,7 +351,8 @@ class Acquisition:
         if request is None:
             return
         answer = await self._again(lambda: request)
-        if not dialect.polls and answer.status in (403, 404, 405) and "code" not in answer.body:
+        code = answer.body.get("code")
+        if not dialect.polls and answer.status in (403, 404, 405) and code in (None, "wrong_method", "no_such_path"):
             # An older service: it has no such call for pools, and that for locks leaves a wait alone.
             await self._settle_by_asking()
             if dialect.kind == "lock":

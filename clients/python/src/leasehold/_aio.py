@@ -4,6 +4,7 @@ blocked event loop loses nothing."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import os
@@ -47,6 +48,8 @@ class AsyncLease(BaseLease):
         self._let_go = True
         if self._state.pid != os.getpid():
             return "ended_before"
+        if self._keeper.result is not None:
+            return self._keeper.result
         try:
             future = self._worker.release(self._keeper)
         except RuntimeError:
@@ -57,8 +60,8 @@ class AsyncLease(BaseLease):
 class AsyncAcquirable:
     """Something to acquire: `async with` it, await `acquire`, or guard a coroutine function with it."""
 
-    def __init__(self, worker: Worker, wanted: Wanted) -> None:
-        self._worker, self._wanted = worker, wanted
+    def __init__(self, client: BaseClient, wanted: Wanted) -> None:
+        self._client, self._worker, self._wanted = client, client._worker, wanted
         self._lease: Optional[AsyncLease] = None
         self._body: Optional["asyncio.Task[Any]"] = None
         self._interrupted = False
@@ -93,7 +96,7 @@ class AsyncAcquirable:
         def decorate(function: Callable[..., Awaitable[R]]) -> Callable[..., Awaitable[Optional[R]]]:
             @functools.wraps(function)
             async def guarded(*args: Any, **kwargs: Any) -> Optional[R]:
-                scope = AsyncAcquirable(self._worker, self._wanted)
+                scope = AsyncAcquirable(self._client, self._wanted)
                 try:
                     await scope.__aenter__()
                 except NotAcquired:
@@ -184,8 +187,13 @@ class AsyncAcquirable:
 
         on_progress = functools.partial(tell, options.on_progress) if options.on_progress else None
         pending = self._worker.acquire(
-            self._wanted.make(), timeout, wrap=wrap, on_progress=on_progress, max_hold_s=options.max_hold,
-            on_at_risk=at_risk, on_lost=on_lost,
+            self._wanted.make(),
+            timeout,
+            wrap=wrap,
+            on_progress=on_progress,
+            max_hold_s=options.max_hold,
+            on_at_risk=at_risk,
+            on_lost=on_lost,
         )
         try:
             lease: AsyncLease = await asyncio.wrap_future(pending.future)
@@ -203,11 +211,9 @@ _tasks: "set[asyncio.Future[Any]]" = set()
 
 
 def _soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:
-    try:
+    # A loop that is closed has nobody to be told.
+    with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(function)
-    except RuntimeError:
-        # The user's loop is closed: there is nobody to tell.
-        pass
 
 
 class AsyncPool:
@@ -217,13 +223,19 @@ class AsyncPool:
         self._client, self._id = client, pool
 
     def borrow(
-        self, ttl: float = DEFAULT_TTL_S, wait: Optional[float] = None, *, on_lost: Optional[Callable[..., Any]] = None,
-        on_at_risk: Optional[Callable[..., Any]] = None, on_progress: Optional[Callable[[Progress], Any]] = None,
-        max_hold: Optional[float] = None, raise_on_loss: bool = True,
+        self,
+        ttl: float = DEFAULT_TTL_S,
+        wait: Optional[float] = None,
+        *,
+        on_lost: Optional[Callable[..., Any]] = None,
+        on_at_risk: Optional[Callable[..., Any]] = None,
+        on_progress: Optional[Callable[[Progress], Any]] = None,
+        max_hold: Optional[float] = None,
+        raise_on_loss: bool = True,
     ) -> AsyncAcquirable:
         """A slot, waited for at most `wait` seconds (None: for ever)."""
         options = Options(wait, on_lost, on_at_risk, on_progress, max_hold, raise_on_loss)
-        return AsyncAcquirable(self._client._worker, wants_slot(self._id, ttl, options))
+        return AsyncAcquirable(self._client, wants_slot(self._id, ttl, options))
 
     async def configure(self, count: int) -> Dict[str, Any]:
         """Creates the pool, or sets how many slots it has. Sent once."""
@@ -246,23 +258,39 @@ class AsyncClient(BaseClient):
     {BaseClient.__doc__}"""
 
     def lock(
-        self, name: str, *, ttl: float = DEFAULT_TTL_S, timeout: Optional[float] = None, blocking_timeout: Optional[float] = None,
-        on_lost: Optional[Callable[..., Any]] = None, on_at_risk: Optional[Callable[..., Any]] = None,
-        on_progress: Optional[Callable[[Progress], Any]] = None, max_hold: Optional[float] = None, raise_on_loss: bool = True,
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: Optional[float] = None,
+        blocking_timeout: Optional[float] = None,
+        on_lost: Optional[Callable[..., Any]] = None,
+        on_at_risk: Optional[Callable[..., Any]] = None,
+        on_progress: Optional[Callable[[Progress], Any]] = None,
+        max_hold: Optional[float] = None,
+        raise_on_loss: bool = True,
     ) -> AsyncAcquirable:
         """The lock of that name, waited for at most `timeout` seconds in all (None: for ever; 0: asked once)."""
         timeout = blocking_timeout if timeout is None else timeout
         options = Options(timeout, on_lost, on_at_risk, on_progress, max_hold, raise_on_loss)
-        return AsyncAcquirable(self._worker, wants_lock(self, name, ttl, options))
+        return AsyncAcquirable(self, wants_lock(self, name, ttl, options))
 
     def claim(
-        self, resource: str, *, ttl: float = DEFAULT_TTL_S, timeout: Optional[float] = None, metadata: Any = None,
-        on_lost: Optional[Callable[..., Any]] = None, on_at_risk: Optional[Callable[..., Any]] = None,
-        on_progress: Optional[Callable[[Progress], Any]] = None, max_hold: Optional[float] = None, raise_on_loss: bool = True,
+        self,
+        resource: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: Optional[float] = None,
+        metadata: Any = None,
+        on_lost: Optional[Callable[..., Any]] = None,
+        on_at_risk: Optional[Callable[..., Any]] = None,
+        on_progress: Optional[Callable[[Progress], Any]] = None,
+        max_hold: Optional[float] = None,
+        raise_on_loss: bool = True,
     ) -> AsyncAcquirable:
         """A claim on a named resource; its place in the queue survives reconnects and restarts of the service."""
         options = Options(timeout, on_lost, on_at_risk, on_progress, max_hold, raise_on_loss)
-        return AsyncAcquirable(self._worker, wants_claim(resource, ttl, metadata, options))
+        return AsyncAcquirable(self, wants_claim(resource, ttl, metadata, options))
 
     def pool(self, id: str) -> AsyncPool:
         """The pool of that id, a UUID."""

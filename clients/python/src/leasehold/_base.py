@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 from urllib.parse import quote
 
 from ._acquire import Progress
+from ._calls import Calls, unavailable
 from ._errors import (
     Conflict,
     Forbidden,
@@ -23,7 +24,6 @@ from ._errors import (
     ServiceUnavailable,
     Unauthenticated,
 )
-from ._calls import Calls, unavailable
 from ._keep import Keeper
 from ._kinds import ClaimDialect, Dialect, LockDialect, PoolDialect
 from ._lease import LeaseState
@@ -46,8 +46,15 @@ class BaseClient:
     """
 
     def __init__(
-        self, url: Union[None, str, Sequence[str]] = None, *, token: Token = None, token_file: Optional[str] = None,
-        name: Optional[str] = None, tls: Optional[ssl.SSLContext] = None, ca_file: Optional[str] = None, round: float = ROUND_S,
+        self,
+        url: Union[str, Sequence[str], None] = None,
+        *,
+        token: Token = None,
+        token_file: Optional[str] = None,
+        name: Optional[str] = None,
+        tls: Optional[ssl.SSLContext] = None,
+        ca_file: Optional[str] = None,
+        round: float = ROUND_S,
     ) -> None:
         if not ROUND_MIN_S <= round <= ROUND_MAX_S:
             raise ValueError(f"round: must be {ROUND_MIN_S:g} to {ROUND_MAX_S:g} s, got {round!r}")
@@ -66,6 +73,7 @@ class BaseClient:
         self._name = name or _own_name()
         Wire(urls, None, tls)
         self._worker = Worker(lambda: Wire(urls, token, tls), round)
+        weakref.finalize(self, self._worker.retire).atexit = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._name}>"
@@ -143,7 +151,7 @@ async def plain(calls: Calls, request: Request, *, missing_is_none: bool = False
 
 
 class BaseLease:
-    """A lease that was granted. It is held until its deadline on a clock that runs while the machine sleeps, and renewed in the background."""
+    """A lease that was granted: renewed in the background, held until its deadline on a clock that runs while the machine sleeps."""
 
     def __init__(self, worker: Worker, state: LeaseState, keeper: Keeper) -> None:
         self._worker, self._state, self._keeper = worker, state, keeper
@@ -230,7 +238,7 @@ def attach(error: BaseException, loss: LeaseLost) -> None:
         pass
 
 
-def _urls(url: Union[None, str, Sequence[str]]) -> List[str]:
+def _urls(url: Union[str, Sequence[str], None]) -> List[str]:
     if url is None:
         url = os.environ.get("LEASEHOLD_URL") or DEFAULT_URL
     parts = url.split(",") if isinstance(url, str) else list(url)

@@ -26,9 +26,7 @@ class Calls:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
 
-    async def once(
-        self, request: Request, *, within_s: Optional[float] = None, renewal: bool = False, fresh: bool = False
-    ) -> Answer:
+    async def once(self, request: Request, *, within_s: Optional[float] = None, renewal: bool = False, fresh: bool = False) -> Answer:
         """One attempt: each URL in turn until one answers or may have carried it out. NoAnswer when none did."""
         if within_s is None:
             within_s = request.wait_s + (10.0 if request.wait_s > 0 else PLAIN_S)

@@ -52,6 +52,8 @@ class Lease(BaseLease):
         self._let_go = True
         if self._state.pid != os.getpid():
             return "ended_before"
+        if self._keeper.result is not None:
+            return self._keeper.result
         try:
             return self._worker.release(self._keeper).result()
         except (RuntimeError, concurrent.futures.CancelledError):
@@ -86,8 +88,8 @@ class Cancel:
 class Acquirable:
     """Something to acquire: `with` it, call `acquire`, or guard a function with it. It has at most one lease at a time."""
 
-    def __init__(self, worker: Worker, wanted: Wanted) -> None:
-        self._worker, self._wanted = worker, wanted
+    def __init__(self, client: BaseClient, wanted: Wanted) -> None:
+        self._client, self._worker, self._wanted = client, client._worker, wanted
         self._lease: Optional[Lease] = None
 
     def acquire(self, blocking: bool = True, timeout: Any = _UNSET, *, cancel: Optional[Cancel] = None) -> Optional[Lease]:
@@ -114,12 +116,12 @@ class Acquirable:
         return answer is not None and is_taken(answer)
 
     def guard(self, *, skip: bool = False) -> Callable[[Callable[..., R]], Callable[..., Optional[R]]]:
-        """A decorator: each call of the function holds a lease of its own. With `skip` the call is left out (None) when it is held by others."""
+        """A decorator: each call of the function holds a lease of its own. With `skip`, None when others hold it."""
 
         def decorate(function: Callable[..., R]) -> Callable[..., Optional[R]]:
             @functools.wraps(function)
             def guarded(*args: Any, **kwargs: Any) -> Optional[R]:
-                scope = Acquirable(self._worker, self._wanted)
+                scope = Acquirable(self._client, self._wanted)
                 try:
                     scope.__enter__()
                 except NotAcquired:
@@ -141,9 +143,7 @@ class Acquirable:
     def __enter__(self) -> Lease:
         return self._acquire(self._wanted.options.timeout, None)
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]) -> None:
         lease, self._lease = self._lease, None
         if lease is None or lease._state.pid != os.getpid():
             return
@@ -180,8 +180,13 @@ class Acquirable:
         if options.on_progress is not None:
             on_progress = functools.partial(callbacks.tell, options.on_progress)
         pending = self._worker.acquire(
-            self._wanted.make(), timeout, wrap=wrap, on_progress=on_progress, max_hold_s=options.max_hold,
-            on_at_risk=at_risk, on_lost=on_lost,
+            self._wanted.make(),
+            timeout,
+            wrap=wrap,
+            on_progress=on_progress,
+            max_hold_s=options.max_hold,
+            on_at_risk=at_risk,
+            on_lost=on_lost,
         )
         if cancel is not None:
             cancel._add(pending)
@@ -209,13 +214,19 @@ class Pool:
         self._client, self._id = client, pool
 
     def borrow(
-        self, ttl: float = DEFAULT_TTL_S, wait: Optional[float] = None, *, on_lost: Optional[Callable[..., Any]] = None,
-        on_at_risk: Optional[Callable[..., Any]] = None, on_progress: Optional[Callable[[Progress], Any]] = None,
-        max_hold: Optional[float] = None, raise_on_loss: bool = True,
+        self,
+        ttl: float = DEFAULT_TTL_S,
+        wait: Optional[float] = None,
+        *,
+        on_lost: Optional[Callable[..., Any]] = None,
+        on_at_risk: Optional[Callable[..., Any]] = None,
+        on_progress: Optional[Callable[[Progress], Any]] = None,
+        max_hold: Optional[float] = None,
+        raise_on_loss: bool = True,
     ) -> Acquirable:
         """A slot, waited for at most `wait` seconds (None: for ever)."""
         options = Options(wait, on_lost, on_at_risk, on_progress, max_hold, raise_on_loss)
-        return Acquirable(self._client._worker, wants_slot(self._id, ttl, options))
+        return Acquirable(self._client, wants_slot(self._id, ttl, options))
 
     def configure(self, count: int) -> Dict[str, Any]:
         """Creates the pool, or sets how many slots it has. Sent once."""
@@ -238,23 +249,39 @@ class Client(BaseClient):
     {BaseClient.__doc__}"""
 
     def lock(
-        self, name: str, *, ttl: float = DEFAULT_TTL_S, timeout: Optional[float] = None, blocking_timeout: Optional[float] = None,
-        on_lost: Optional[Callable[..., Any]] = None, on_at_risk: Optional[Callable[..., Any]] = None,
-        on_progress: Optional[Callable[[Progress], Any]] = None, max_hold: Optional[float] = None, raise_on_loss: bool = True,
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: Optional[float] = None,
+        blocking_timeout: Optional[float] = None,
+        on_lost: Optional[Callable[..., Any]] = None,
+        on_at_risk: Optional[Callable[..., Any]] = None,
+        on_progress: Optional[Callable[[Progress], Any]] = None,
+        max_hold: Optional[float] = None,
+        raise_on_loss: bool = True,
     ) -> Acquirable:
         """The lock of that name, waited for at most `timeout` seconds in all (None: for ever; 0: asked once)."""
         timeout = blocking_timeout if timeout is None else timeout
         options = Options(timeout, on_lost, on_at_risk, on_progress, max_hold, raise_on_loss)
-        return Acquirable(self._worker, wants_lock(self, name, ttl, options))
+        return Acquirable(self, wants_lock(self, name, ttl, options))
 
     def claim(
-        self, resource: str, *, ttl: float = DEFAULT_TTL_S, timeout: Optional[float] = None, metadata: Any = None,
-        on_lost: Optional[Callable[..., Any]] = None, on_at_risk: Optional[Callable[..., Any]] = None,
-        on_progress: Optional[Callable[[Progress], Any]] = None, max_hold: Optional[float] = None, raise_on_loss: bool = True,
+        self,
+        resource: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: Optional[float] = None,
+        metadata: Any = None,
+        on_lost: Optional[Callable[..., Any]] = None,
+        on_at_risk: Optional[Callable[..., Any]] = None,
+        on_progress: Optional[Callable[[Progress], Any]] = None,
+        max_hold: Optional[float] = None,
+        raise_on_loss: bool = True,
     ) -> Acquirable:
         """A claim on a named resource; its place in the queue survives reconnects and restarts of the service."""
         options = Options(timeout, on_lost, on_at_risk, on_progress, max_hold, raise_on_loss)
-        return Acquirable(self._worker, wants_claim(resource, ttl, metadata, options))
+        return Acquirable(self, wants_claim(resource, ttl, metadata, options))
 
     def pool(self, id: str) -> Pool:
         """The pool of that id, a UUID."""

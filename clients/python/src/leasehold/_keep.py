@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from typing import Any, Callable, Optional
@@ -23,14 +24,22 @@ SLEEP_MAX_S = 1.0
 
 class Keeper:
     def __init__(
-        self, calls: Calls, state: LeaseState, *, max_hold_s: Optional[float],
-        on_at_risk: Callable[[float, str], Any], on_lost: Callable[[], Any], on_gone: Callable[["Keeper"], Any],
+        self,
+        calls: Calls,
+        state: LeaseState,
+        *,
+        max_hold_s: Optional[float],
+        on_at_risk: Callable[[float, str], Any],
+        on_lost: Callable[[], Any],
+        on_gone: Callable[["Keeper"], Any],
     ) -> None:
         self.calls, self.state, self.max_hold_s = calls, state, max_hold_s
         self.on_at_risk, self.on_lost, self.on_gone = on_at_risk, on_lost, on_gone
         self._loop = asyncio.get_running_loop()
         self._renewing: Optional["asyncio.Task[Any]"] = None
         self._release: Optional["asyncio.Task[str]"] = None
+        #: How the release ended, once it has.
+        self.result: Optional[str] = None
         state.when_lost = self._noticed
         self._tasks = [asyncio.ensure_future(self._watch()), asyncio.ensure_future(self._renew())]
 
@@ -119,10 +128,8 @@ class Keeper:
 
     def _noticed(self) -> None:
         """Called by whichever thread noticed first."""
-        try:
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._lost)
-        except RuntimeError:
-            pass
 
     def _lost(self) -> None:
         log.error("%s", self.state.loss())
@@ -135,8 +142,9 @@ class Keeper:
         """One release is still sent, best effort: the id or name of this acquisition cannot touch a successor."""
         await self._wait_for_renewal()
         await self._give_back()
+        self.result = "ended_before"
         self.on_gone(self)
-        return "ended_before"
+        return self.result
 
     # Released.
 
@@ -151,10 +159,10 @@ class Keeper:
     async def _let_go(self) -> str:
         self._stop()
         await self._wait_for_renewal()
-        result = await self._give_back()
-        log.debug("%s: %s", self.state.dialect.label, result)
+        self.result = await self._give_back()
+        log.debug("%s: %s", self.state.dialect.label, self.result)
         self.on_gone(self)
-        return result
+        return self.result
 
     def _stop(self) -> None:
         for task in self._tasks:
@@ -204,10 +212,8 @@ class Keeper:
             await asyncio.sleep(min(pause_s, max(0.0, RELEASE_S - (CLOCK.now() - began))))
 
     async def _give_back_quietly(self, lease_id: str, token: int) -> None:
-        try:
+        with contextlib.suppress(NoAnswer, LeaseholdError):
             await self.calls.once(self.state.dialect.release(lease_id, token), within_s=2.0)
-        except (NoAnswer, LeaseholdError):
-            pass
 
 
 def _cause(answer: Answer, state: LeaseState) -> str:

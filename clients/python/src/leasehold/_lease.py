@@ -1,5 +1,5 @@
-"""The state of one lease and its arithmetic. Held is computed from the lease clock, never stored, so that a thread that was stopped sees the
-loss before any timer runs. Used from the worker's thread and the user's."""
+"""The state of one lease and its arithmetic. Held is computed from the lease clock, never stored, so that a thread that was stopped
+sees the loss before any timer runs. Used from the worker's thread and the user's."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ socket itself, which a forked child closes without a goodbye. It leaves retries 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import io
 import json
@@ -31,8 +32,16 @@ class NoAnswer(Exception):
     """No answer of Leasehold. `sent`: the call may have been carried out."""
 
     def __init__(
-        self, why: str, *, url: str, sent: bool, tls: bool = False, misdirected: bool = False, other_service: bool = False,
-        retry_after_s: Optional[float] = None, status: Optional[int] = None,
+        self,
+        why: str,
+        *,
+        url: str,
+        sent: bool,
+        tls: bool = False,
+        misdirected: bool = False,
+        other_service: bool = False,
+        retry_after_s: Optional[float] = None,
+        status: Optional[int] = None,
     ) -> None:
         super().__init__(why)
         self.why, self.url, self.sent, self.tls, self.misdirected = why, url, sent, tls, misdirected
@@ -238,15 +247,11 @@ class Wire:
         for connection in self._open.values():
             descriptor = connection.descriptor()
             if descriptor >= 0:
-                try:
+                with contextlib.suppress(OSError):
                     os.close(descriptor)
-                except OSError:
-                    pass
         self._open.clear()
 
-    def _answer(
-        self, status: int, headers: http.client.HTTPMessage, body: bytes, where: _Place, sent_at: float, renewal: bool
-    ) -> Answer:
+    def _answer(self, status: int, headers: http.client.HTTPMessage, body: bytes, where: _Place, sent_at: float, renewal: bool) -> Answer:
         retry_after_s = _seconds(headers.get("Retry-After"))
 
         def no(why: str, **more: Any) -> NoAnswer:
@@ -281,9 +286,7 @@ class Wire:
         return Answer(status, decoded, where.url, headers.get("X-Request-Id"), epoch, retry_after_s, sent_at, CLOCK.now())
 
 
-async def _read_body(
-    reader: asyncio.StreamReader, raw: bytes, method: str
-) -> Tuple[int, http.client.HTTPMessage, bytes, bool]:
+async def _read_body(reader: asyncio.StreamReader, raw: bytes, method: str) -> Tuple[int, http.client.HTTPMessage, bytes, bool]:
     """Status, headers, body, and whether the connection can be used again."""
     line, _, rest = raw.partition(b"\r\n")
     parts = line.split(b" ", 2)

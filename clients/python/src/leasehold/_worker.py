@@ -1,11 +1,12 @@
-"""The one daemon thread of a client, with an event loop of its own. Acquiring, renewing and releasing run here, so that a blocked, cancelled
-or ended program of the user's does not matter. After a fork the child starts afresh."""
+"""The one daemon thread of a client, with an event loop of its own. Acquiring, renewing and releasing run here, so that a blocked,
+cancelled or ended program of the user's does not matter. After a fork the child starts afresh."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import logging
 import os
 import threading
@@ -28,7 +29,8 @@ EXIT_S = 2.0
 
 #: Loops of a parent process. Closing them in a child would take the parent's sockets out of the poll set that both share.
 _parents: List[Any] = []
-_workers: "weakref.WeakSet[Worker]" = weakref.WeakSet()
+#: Those whose thread runs: what they hold or settle is not forgotten with the client that began it.
+_workers: "Set[Worker]" = set()
 
 
 class Callbacks:
@@ -113,14 +115,16 @@ class Worker:
     def __init__(self, make_wire: Callable[[], Wire], round_s: float) -> None:
         self._make_wire, self.round_s = make_wire, round_s
         self._fresh()
-        _workers.add(self)
 
     def _fresh(self) -> None:
         self.pid = os.getpid()
         self.closed = False
+        self.retired = False
         self.keepers: Set[Keeper] = set()
         self.states: "weakref.WeakSet[LeaseState]" = weakref.WeakSet()
         self._settling: Set["asyncio.Task[Any]"] = set()
+        #: What user threads wait for: the loop may not stop before they are told.
+        self._submitted: Set["concurrent.futures.Future[Any]"] = set()
         self._mutex = threading.Lock()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._wire: Optional[Wire] = None
@@ -129,9 +133,15 @@ class Worker:
     # From the user's threads.
 
     def acquire(
-        self, dialect: Dialect, timeout_s: Optional[float], *, wrap: Callable[[LeaseState, Keeper], Any],
-        on_progress: Optional[Callable[[Progress], Any]], max_hold_s: Optional[float],
-        on_at_risk: Callable[[float, str], Any], on_lost: Callable[[], Any],
+        self,
+        dialect: Dialect,
+        timeout_s: Optional[float],
+        *,
+        wrap: Callable[[LeaseState, Keeper], Any],
+        on_progress: Optional[Callable[[Progress], Any]],
+        max_hold_s: Optional[float],
+        on_at_risk: Callable[[float, str], Any],
+        on_lost: Callable[[], Any],
     ) -> Pending:
         """Begins to acquire; `wrap` makes what the user gets of the lease."""
         pending = Pending()
@@ -148,9 +158,7 @@ class Worker:
                 pending.fail(concurrent.futures.CancelledError() if cancelled else error)
                 await asyncio.shield(self._settle(acquisition))
                 return
-            keeper = Keeper(
-                calls, state, max_hold_s=max_hold_s, on_at_risk=on_at_risk, on_lost=on_lost, on_gone=self.keepers.discard
-            )
+            keeper = Keeper(calls, state, max_hold_s=max_hold_s, on_at_risk=on_at_risk, on_lost=on_lost, on_gone=self._gone)
             self.keepers.add(keeper)
             self.states.add(state)
             lease = wrap(state, keeper)
@@ -159,7 +167,7 @@ class Worker:
         def begin() -> None:
             task = asyncio.ensure_future(run())
             self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
+            task.add_done_callback(self._settled)
             pending.cancels_by(lambda: self._call(task.cancel))
 
         loop.call_soon_threadsafe(begin)
@@ -168,7 +176,7 @@ class Worker:
     def _settle(self, acquisition: Acquisition) -> "asyncio.Task[None]":
         task = asyncio.ensure_future(acquisition.settle())
         self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        task.add_done_callback(self._settled)
         return task
 
     def release(self, keeper: Keeper) -> "concurrent.futures.Future[str]":
@@ -180,12 +188,15 @@ class Worker:
         def begin() -> None:
             task = asyncio.ensure_future(keeper.release())
             self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
+            task.add_done_callback(self._settled)
 
         self._call(begin)
 
     def submit(self, work: Awaitable[T]) -> "concurrent.futures.Future[T]":
-        return asyncio.run_coroutine_threadsafe(_as_coroutine(work), self._running())
+        future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), self._running())
+        self._submitted.add(future)
+        future.add_done_callback(self._heard)
+        return future
 
     @property
     def calls(self) -> Calls:
@@ -210,6 +221,31 @@ class Worker:
         except RuntimeError:
             return
         self._call(loop.stop)
+        _workers.discard(self)
+
+    def retire(self) -> None:
+        """The client is gone: the thread ends when nothing is held or settled any more."""
+        self.retired = True
+        self._call(self._end_if_idle)
+
+    def _gone(self, keeper: Keeper) -> None:
+        self.keepers.discard(keeper)
+        self._end_if_idle()
+
+    def _heard(self, future: "concurrent.futures.Future[Any]") -> None:
+        self._submitted.discard(future)
+        self._call(self._end_if_idle)
+
+    def _settled(self, task: "asyncio.Task[Any]") -> None:
+        self._settling.discard(task)
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self.retired and not (self.keepers or self._settling or self._submitted) and self._loop is not None:
+            if self._wire is not None:
+                self._wire.drop_all()
+            self._loop.stop()
+            _workers.discard(self)
 
     async def _let_all_go(self) -> None:
         releases = [keeper.release() for keeper in list(self.keepers)]
@@ -220,10 +256,8 @@ class Worker:
     def _call(self, function: Callable[..., Any]) -> None:
         loop = self._loop
         if loop is not None and self.pid == os.getpid():
-            try:
+            with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(function)
-            except RuntimeError:
-                pass
 
     # The thread.
 
@@ -237,6 +271,7 @@ class Worker:
                 self._calls = Calls(self._wire)
                 thread = threading.Thread(target=_run_loop, args=(self._loop,), name="leasehold", daemon=True)
                 thread.start()
+                _workers.add(self)
             return self._loop
 
     def after_fork_in_child(self) -> None:
@@ -247,9 +282,10 @@ class Worker:
         if self._loop is not None:
             _parents.append(self._loop)
         _parents.extend(self.keepers)
-        closed = self.closed
+        closed, retired = self.closed, self.retired
         self._fresh()
-        self.closed = closed
+        self.closed, self.retired = closed, retired
+        _workers.discard(self)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
@@ -267,13 +303,14 @@ def _after_fork_in_child() -> None:
 
 
 def _at_exit() -> None:
-    threads = [threading.Thread(target=worker.close, args=(EXIT_S,), daemon=True) for worker in list(_workers) if worker.keepers or worker._settling]
+    busy = [worker for worker in list(_workers) if worker.keepers or worker._settling]
+    threads = [threading.Thread(target=worker.close, args=(EXIT_S,), daemon=True) for worker in busy]
     try:
         for thread in threads:
             thread.start()
     except RuntimeError:
         # No threads any more: one after the other.
-        for worker in list(_workers):
+        for worker in busy:
             worker.close(EXIT_S)
         return
     for thread in threads:
