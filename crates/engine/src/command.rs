@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey};
-use crate::ids::{ClaimId, ResourceKey, Token};
+use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Wall;
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ pub enum Command {
         claim: ClaimId,
         update: Update,
     },
-    /// The caller of a waiting claim left before it was granted.
+    /// The last caller that waited for this claim with its connection left, or was told that its wait is over. No caller
+    /// was told of a grant, so that the claim ends also when it was granted meanwhile.
     Withdraw {
         claim: ClaimId,
     },
@@ -91,14 +92,6 @@ pub enum Command {
     },
 }
 
-impl Command {
-    /// Whether this asks for something new. Such commands are refused first when the store runs out of room;
-    /// what gives room back is still taken.
-    pub fn asks_for_more(&self) -> bool {
-        matches!(self, Command::Acquire(_) | Command::Configure { .. }) && !planted!(FullDiskIgnored)
-    }
-}
-
 #[derive(Clone, Debug)]
 pub struct Acquire {
     pub resource: ResourceKey,
@@ -112,6 +105,16 @@ pub struct Acquire {
     pub metadata: Option<Arc<str>>,
     /// How much its client may have.
     pub quota: Quota,
+}
+
+impl Acquire {
+    /// The name by which a repeated request finds the claim of the first (`Claim::name`).
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        match self.resource.kind() {
+            Kind::Lock => self.client.as_ref(),
+            Kind::Pool | Kind::Claim => self.key.as_ref().map(|key| &key.name),
+        }
+    }
 }
 
 /// How much one client may have at once, counted over all kinds.

@@ -5,11 +5,15 @@
 //! The engine does no IO and has no clock, no thread, no randomness and no hashing that differs between runs. Time and
 //! fresh ids come in with each command; changes, effects and answers come out.
 //!
-//! * [`Engine::handle`] decides. It pushes the [`Change`]s it made onto the [`Outbox`], in order, having applied each of
-//!   them already, then the [`Effect`]s that are to be told once those changes are durable, and returns the [`Answer`].
+//! * [`Engine::handle_time`] does what is due by now, [`Engine::handle_time_before`] the same ahead of a command: a bounded
+//!   number of claims, and always those that the command is about. Time is a step of its own: the driver tells of it
+//!   before the command runs, so that a caller granted by it hears of its grant as it was then.
+//! * [`Engine::handle`] decides, after `handle_time_before` at the same `now`. It pushes the [`Change`]s it made onto the
+//!   [`Outbox`], in order, having applied each of them already, then the [`Effect`]s that are to be told once those changes
+//!   are durable, and returns the [`Answer`]. It never expires anything.
 //! * [`Engine::apply`] is the only thing that mutates state. Replaying every change ever pushed, in order and each with
 //!   its [`Moment`], gives an equal engine ([`Engine::facts`]): that is how recovery and standbys work.
-//! * [`Engine::next_deadline`] says when to call again though nobody asks; [`Engine::handle_time`] does what is due.
+//! * [`Engine::next_deadline`] says when to call `handle_time` again though no caller asks.
 //! * `now` never goes backwards from one call to the next.
 //! * Nothing the engine says may leave the process before the changes it had pushed by then are durable: not an answer,
 //!   not a refusal, not a view. Keeping to that is the driver's part (the gate).
@@ -25,6 +29,7 @@
 //!
 //! // Something is asked:
 //! let command = Command::Configure { resource: ResourceKey::Pool(1), capacity: 4 };
+//! engine.handle_time_before(now, &command, &mut out);
 //! let answer = engine.handle(now, command, &mut out);
 //! // 1. append out.changes to the journal, each with `now`
 //! // 2. once that is durable: send `answer`, tell out.effects
@@ -108,6 +113,8 @@ pub struct Engine {
     state: State,
     /// The latest `now` that came in, to hold the caller to its promise.
     latest: Time,
+    /// The journal has little room left: commands that would make the state larger are refused.
+    is_store_full: bool,
 }
 
 /// Where `handle` puts what it decided. Reused from call to call.
@@ -128,13 +135,22 @@ impl Outbox {
 
 impl Engine {
     pub fn new(limits: Limits) -> Self {
-        Engine { limits, state: State::default(), latest: Time(0) }
+        Engine { limits, state: State::default(), latest: Time(0), is_store_full: false }
     }
 
-    /// Decides what a command does, does it, and says so. What is due by now happens first.
+    /// Decides what a command does, does it, and says so. What is due of the claims it is about has happened before
+    /// ([`Engine::handle_time_before`]).
     pub fn handle(&mut self, now: Moment, command: Command, out: &mut Outbox) -> Answer {
-        self.handle_time(now, out);
+        assert!(now.at >= self.latest, "time goes forward");
+        self.latest = now.at;
         self.decide(now, command, out)
+    }
+
+    /// Does what is due ahead of a command: a bounded number of claims, as [`Engine::handle_time`], and in any case the
+    /// claim that the command is about, however many are ahead of it in line.
+    pub fn handle_time_before(&mut self, now: Moment, command: &Command, out: &mut Outbox) {
+        self.handle_time(now, out);
+        self.touch(now, command, out);
     }
 
     /// Does what is due, a bounded number of steps at a time; call again while `next_deadline` is not after `now`.
@@ -142,6 +158,12 @@ impl Engine {
         assert!(now.at >= self.latest, "time goes forward");
         self.latest = now.at;
         self.expire_due(now, out);
+    }
+
+    /// While the store is nearly full, new claims and resources are refused. Renewals, repeated requests, releases and
+    /// expiries go on: the refusal is made where something new would be, not by the name of a command.
+    pub fn set_store_full(&mut self, is_full: bool) {
+        self.is_store_full = is_full;
     }
 
     /// Applies a change from the journal.
@@ -172,18 +194,22 @@ impl Engine {
         }
     }
 
+    /// Whether there is such a claim, ended and still readable included.
+    pub fn is_known(&self, claim: ClaimId) -> bool {
+        self.state.claim(claim).is_some()
+    }
+
     /// Whether this claim's caller waits with an open connection, and so cannot outlive the process.
     pub fn is_waiting(&self, claim: ClaimId) -> bool {
         self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].status == Status::Waiting)
     }
 
-    /// Whether the claim that this request leads to, by its key or its client, is known to more than its first caller.
-    pub fn is_seen(&self, acquire: &Acquire) -> bool {
-        let Some(name) = acquire.client.as_ref().or(acquire.key.as_ref().map(|key| &key.name)) else { return false };
-        let Some(rix) = self.state.resource(&acquire.resource) else { return false };
-        let held = self.state.lock_holder(rix).filter(|&cix| self.state.claims[cix].client() == Some(name));
-        let found = held.or_else(|| self.state.named(rix, name));
-        found.is_some_and(|cix| self.state.claims[cix].seen)
+    /// The claim that this request leads to, by its key or, for a lock, by its client: whether more than its first caller
+    /// knows of it, and since when it has been held.
+    pub fn led_to(&self, acquire: &Acquire) -> Option<Known> {
+        let rix = self.state.resource(&acquire.resource)?;
+        let claim = &self.state.claims[self.state.named(rix, acquire.name()?)?];
+        Some(Known { is_seen: claim.seen, granted_at: claim.granted_at })
     }
 
     /// The refusal for a caller whose wait for this resource ran out.
@@ -251,6 +277,15 @@ impl Engine {
             kinds: self.state.census,
         }
     }
+}
+
+/// A claim that a repeated request leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// A second caller knows of it.
+    pub is_seen: bool,
+    /// When it was granted; the beginning of time before that.
+    pub granted_at: Time,
 }
 
 /// Counts of what is alive.

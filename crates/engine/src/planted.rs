@@ -52,12 +52,16 @@ bugs! {
     ShutdownSaidEarly,
     LeaverStaysInLine,
     LeaverTakesOthersAlong,
+    LeaverLeavesBeforeTime,
+    CompanyOutlivesClaim,
+    RestOverstated,
     WaitersSurviveRestart,
     // Service time.
     DeadlineFromTheWall,
     StandstillCharged,
     AppendCharged,
     NoMarks,
+    PulseSpins,
     TimeFromCheckpoint,
     // The journal.
     KeyNotInBatch,

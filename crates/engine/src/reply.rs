@@ -148,6 +148,45 @@ pub struct ClaimPage {
     pub next: Option<u64>,
 }
 
+impl Reply {
+    /// This reply leaves `elapsed_us` of service time after it was made: what it says is left of a lease was more then.
+    pub fn let_pass(&mut self, elapsed_us: u64) {
+        match self {
+            Reply::Lease(view) => view.now.let_pass(elapsed_us),
+            Reply::Lock(view, _) => view.now.let_pass(elapsed_us),
+            Reply::Claim(view) => view.let_pass(elapsed_us),
+            Reply::Claims(page) => page.claims.iter_mut().for_each(|view| view.let_pass(elapsed_us)),
+            Reply::Survey(page) => page.lines.iter_mut().for_each(|line| line.let_pass(elapsed_us)),
+            Reply::Inspection(inspection) => inspection.let_pass(elapsed_us),
+            Reply::Resource(_)
+            | Reply::Unconfigured(_)
+            | Reply::Returned(_)
+            | Reply::Unlocked
+            | Reply::ClaimEnded(_)
+            | Reply::Resources(_)
+            | Reply::Revoked(_)
+            | Reply::Fence(_)
+            | Reply::Waiting(_)
+            | Reply::Done => {}
+        }
+    }
+}
+
+impl ClaimView {
+    fn let_pass(&mut self, elapsed_us: u64) {
+        self.ttl_us = self.ttl_us.map(|ttl_us| ttl_us.saturating_sub(elapsed_us));
+    }
+}
+
+impl Refusal {
+    /// As [`Reply::let_pass`].
+    pub fn let_pass(&mut self, elapsed_us: u64) {
+        if let Refusal::Locked { lock, .. } = self {
+            lock.now.let_pass(elapsed_us);
+        }
+    }
+}
+
 /// Why not. An ordinary answer, not an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
@@ -176,6 +215,8 @@ pub enum Refusal {
     KeyReused,
     /// The lease this idempotency key stands for has ended.
     KeySpent,
+    /// The store is nearly full, so nothing new is taken on.
+    StoreFull,
     TooManyWaiting {
         limit: usize,
     },

@@ -133,6 +133,24 @@ pub struct FenceView {
     pub latest: Token,
 }
 
+impl ResourceLine {
+    pub(crate) fn let_pass(&mut self, elapsed_us: u64) {
+        self.next_expiry_us = self.next_expiry_us.map(|left_us| left_us.saturating_sub(elapsed_us));
+    }
+}
+
+impl Inspection {
+    pub(crate) fn let_pass(&mut self, elapsed_us: u64) {
+        self.line.let_pass(elapsed_us);
+        for holder in &mut self.holders {
+            holder.remaining_us = holder.remaining_us.saturating_sub(elapsed_us);
+            if let HolderState::Grace { remaining_us } = &mut holder.state {
+                *remaining_us = remaining_us.saturating_sub(elapsed_us);
+            }
+        }
+    }
+}
+
 impl State {
     pub(crate) fn view_fence(&self, now: Moment, resource: &ResourceKey, token: Token) -> FenceView {
         let Some(rix) = self.resource(resource) else { return FenceView { is_current: false, latest: Token(0) } };

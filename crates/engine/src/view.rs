@@ -105,11 +105,6 @@ impl State {
         }
     }
 
-    fn queue_position(&self, cix: Cix) -> u32 {
-        let ahead = self.queue(self.claims[cix].resource).take_while(|&other| other != cix).count();
-        u32::try_from(ahead).expect("queues are bounded") + 1
-    }
-
     /// A page of claims, oldest first.
     pub(crate) fn view_claims(&self, now: Moment, query: &ClaimQuery) -> ClaimPage {
         let mut claims = Vec::new();

@@ -164,6 +164,7 @@ impl World {
 
         self.out.clear();
         let (ours, theirs) = if let Some(command) = command.clone() {
+            self.engine.handle_time_before(now, &command, &mut self.out);
             let ours = self.engine.handle(now, command.clone(), &mut self.out);
             (Some(ours), Some(self.model.handle(now, command, &self.out.changes)))
         } else {
@@ -302,7 +303,10 @@ impl World {
         let mut out = Outbox::default();
         for (now, command, answer) in &self.asked {
             match command {
-                Some(command) => assert_eq!(Some(again.handle(*now, command.clone(), &mut out)), *answer),
+                Some(command) => {
+                    again.handle_time_before(*now, command, &mut out);
+                    assert_eq!(Some(again.handle(*now, command.clone(), &mut out)), *answer);
+                }
                 None => again.handle_time(*now, &mut out),
             }
         }

@@ -71,9 +71,9 @@ impl<T> Gate<T> {
         })
     }
 
-    /// What is held, the oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.held.iter().map(|held| &held.what)
+    /// What has been held for the longest.
+    pub fn oldest(&self) -> Option<&T> {
+        self.held.front().map(|held| &held.what)
     }
 
     /// Since when the oldest has been held.

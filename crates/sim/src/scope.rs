@@ -117,6 +117,7 @@ impl Scope {
         match self.command(facts, action) {
             Some(command) => {
                 let is_in_vain = self.is_in_vain(facts, action);
+                engine.handle_time_before(now, &command, &mut out);
                 let _answer = engine.handle(now, command, &mut out);
                 assert!(!is_in_vain || out.changes.is_empty(), "S7: {action:?} changed {:?}: {facts:?}", out.changes);
             }

@@ -17,10 +17,7 @@ impl Engine {
         }
         let rix = self.state.resource(&acquire.resource);
         if let Some(repeated) = self.repeated(rix, &acquire)? {
-            // Its own deadline first: a lease that ran out has spent the key, a wait that ran out has freed it.
-            self.expire_if_due(now, repeated, out);
-        }
-        if let Some(repeated) = self.repeated(rix, &acquire)? {
+            self.assert_touched(now, repeated);
             return self.join(now, repeated, acquire.patience, out);
         }
         self.refuse_past_limits(&acquire.resource)?;
@@ -99,7 +96,13 @@ impl Engine {
         Refusal::NoneFree { waiting: rix.map_or(0, |rix| self.state.resources[rix].waiting) }
     }
 
+    /// Something new is about to be: a claim, or a resource that is given a capacity for the first time.
+    pub(crate) fn refuse_growth(&self) -> Result<(), Refusal> {
+        if self.is_store_full && !planted!(FullDiskIgnored) { Err(Refusal::StoreFull) } else { Ok(()) }
+    }
+
     pub(crate) fn refuse_past_limits(&self, resource: &ResourceKey) -> Result<(), Refusal> {
+        self.refuse_growth()?;
         let live = self.state.claims.len() - self.state.retained.len();
         if live >= self.limits.claims_max {
             return Err(Refusal::TooManyClaims { limit: self.limits.claims_max });
@@ -149,13 +152,13 @@ impl Engine {
         ttl_us: u64,
         out: &mut Outbox,
     ) -> Answer {
-        let cix = self.held_lease(now, resource, claim, out)?;
+        let cix = self.held_lease(now, resource, claim)?;
         self.extend(now, cix, ttl_us, out);
         Ok(Reply::Lease(self.state.view_lease(now, cix)))
     }
 
     pub(crate) fn give_back(&mut self, now: Moment, resource: &ResourceKey, claim: ClaimId, out: &mut Outbox) -> Reply {
-        match self.held_lease(now, resource, claim, out) {
+        match self.held_lease(now, resource, claim) {
             Ok(cix) => {
                 self.end(now, cix, Ending::Released, out);
                 Reply::Returned(true)
@@ -164,12 +167,14 @@ impl Engine {
         }
     }
 
-    /// The caller of a waiting claim left. If it was granted first, the driver hands it back instead.
+    /// No caller waits for this claim any more, and none was told of a grant.
     pub(crate) fn withdraw(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
-        if let Some(cix) = self.state.claim(claim)
-            && self.state.claims[cix].status == Status::Waiting
-        {
-            self.end(now, cix, Ending::Withdrawn, out);
+        if let Some(cix) = self.state.claim(claim) {
+            match self.state.claims[cix].status {
+                Status::Waiting => self.end(now, cix, Ending::Withdrawn, out),
+                Status::Active | Status::Grace | Status::Lapsed => self.end(now, cix, Ending::HandedBack, out),
+                Status::Ended(_) => {}
+            }
         }
         Reply::Done
     }

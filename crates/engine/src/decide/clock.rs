@@ -2,6 +2,7 @@
 //! deadline; nothing sweeps.
 
 use crate::change::{Change, Ending};
+use crate::command::Command;
 use crate::fact::Status;
 use crate::ids::Kind;
 use crate::limits::EXPIRIES_PER_STEP;
@@ -43,15 +44,52 @@ impl Engine {
         [claims, retained].into_iter().flatten().min()
     }
 
-    /// Before a claim is looked at: its own deadline has been heeded, however many are ahead of it in line.
-    pub(crate) fn expire_if_due(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
-        let id = self.state.claims[cix].id;
-        while let Some(cix) = self.state.claim(id) {
-            if self.state.claims[cix].due_at() > now.at {
-                return;
-            }
+    /// What is due of the claim that a command is about happens before the command, however many are ahead in line. The
+    /// command then finds it as it is.
+    pub(crate) fn touch(&mut self, now: Moment, command: &Command, out: &mut Outbox) {
+        while let Some(cix) = self.subject(command)
+            && self.state.claims[cix].due_at() <= now.at
+        {
             self.expire(now, cix, out);
         }
+    }
+
+    /// The claim whose deadline decides what a command does.
+    fn subject(&self, command: &Command) -> Option<Cix> {
+        match command {
+            Command::Acquire(acquire) => {
+                let rix = self.state.resource(&acquire.resource)?;
+                match acquire.resource.kind() {
+                    Kind::Lock => self.state.lock_holder(rix),
+                    // A lease that ran out has spent its key, a wait that ran out has freed it.
+                    Kind::Pool | Kind::Claim => self.state.named(rix, acquire.name()?),
+                }
+            }
+            Command::Unlock { resource, .. } => self.state.lock_holder(self.state.resource(resource)?),
+            Command::Revoke { resource, token } => self.state.holder_by(self.state.resource(resource)?, *token),
+            Command::Renew { claim, .. }
+            | Command::Return { claim, .. }
+            | Command::ViewLease { claim, .. }
+            | Command::Update { claim, .. }
+            | Command::ViewClaim { claim } => self.state.claim(*claim),
+            // Leaving ends a claim whatever is due of it; the others are about no claim in particular.
+            Command::Withdraw { .. }
+            | Command::HandBack { .. }
+            | Command::Configure { .. }
+            | Command::Unconfigure { .. }
+            | Command::Mark
+            | Command::ViewResource { .. }
+            | Command::ListClaims(_)
+            | Command::ListResources { .. }
+            | Command::ViewFence { .. }
+            | Command::Survey { .. }
+            | Command::Inspect { .. } => None,
+        }
+    }
+
+    /// Time is heeded before a command, in a step of its own: a claim that a command looks at is not due.
+    pub(crate) fn assert_touched(&self, now: Moment, cix: Cix) {
+        assert!(self.state.claims[cix].due_at() > now.at, "what is due of a claim happens before a command about it");
     }
 
     fn expire(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {

@@ -24,7 +24,7 @@ impl Engine {
         let key = acquire.resource.clone();
         let client = Arc::clone(acquire.client.as_ref().expect("a lock is asked for by a client"));
         let rix = self.state.resource(&key);
-        let holder = rix.and_then(|rix| self.touched_holder(now, rix, out));
+        let holder = rix.and_then(|rix| self.touched_holder(now, rix));
 
         if let Some(holder) = holder
             && self.state.claims[holder].client() == Some(&client)
@@ -32,8 +32,6 @@ impl Engine {
             self.extend(now, holder, acquire.ttl_us, out);
             return Ok(Reply::Lock(self.state.view_lock(now, &key), LockNews::Renewed));
         }
-        // Expiry may have granted or dropped, so what is known of the resource is asked for again.
-        let rix = self.state.resource(&key);
         let is_open = match holder {
             None => true,
             Some(holder) if planted!(GraceForStrangers) => self.state.claims[holder].status != Status::Active,
@@ -91,7 +89,7 @@ impl Engine {
         client: &Arc<str>,
         out: &mut Outbox,
     ) -> Answer {
-        let holder = self.state.resource(resource).and_then(|rix| self.touched_holder(now, rix, out));
+        let holder = self.state.resource(resource).and_then(|rix| self.touched_holder(now, rix));
         match holder {
             Some(holder) if self.state.claims[holder].client() == Some(client) || planted!(ReleaseByStranger) => {
                 self.end(now, holder, Ending::Released, out);
@@ -101,11 +99,11 @@ impl Engine {
         }
     }
 
-    /// Who holds the lock, or held it last, after whatever is due happened.
-    fn touched_holder(&mut self, now: Moment, rix: Rix, out: &mut Outbox) -> Option<Cix> {
+    /// Who holds the lock, or held it last.
+    fn touched_holder(&self, now: Moment, rix: Rix) -> Option<Cix> {
         let holder = self.state.lock_holder(rix)?;
-        self.expire_if_due(now, holder, out);
-        self.state.lock_holder(rix)
+        self.assert_touched(now, holder);
+        Some(holder)
     }
 
     pub(crate) fn locked(&self, now: Moment, resource: &ResourceKey) -> Refusal {

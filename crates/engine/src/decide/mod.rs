@@ -40,11 +40,11 @@ impl Engine {
             Command::HandBack { claim, heard_by_nobody } => Ok(self.hand_back(now, claim, heard_by_nobody, out)),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),
             Command::ViewLease { resource, claim } => {
-                let cix = self.held_lease(now, &resource, claim, out).map_err(|_| Refusal::NoSuchClaim)?;
+                let cix = self.held_lease(now, &resource, claim).map_err(|_| Refusal::NoSuchClaim)?;
                 Ok(Reply::Lease(self.state.view_lease(now, cix)))
             }
             Command::ViewClaim { claim } => {
-                let cix = self.touched_claim(now, claim, out)?;
+                let cix = self.touched_claim(now, claim)?;
                 Ok(Reply::Claim(Box::new(self.state.view_claim(now, cix))))
             }
             Command::Revoke { resource, token } => Ok(Reply::Revoked(self.revoke(now, &resource, token, out))),
@@ -160,34 +160,26 @@ impl Engine {
         client
     }
 
-    /// A pool's claim that is held right now, after whatever is due happened to it.
-    pub(crate) fn held_lease(
-        &mut self,
-        now: Moment,
-        resource: &ResourceKey,
-        claim: ClaimId,
-        out: &mut Outbox,
-    ) -> Result<Cix, Refusal> {
+    /// A pool's claim that is held right now.
+    pub(crate) fn held_lease(&self, now: Moment, resource: &ResourceKey, claim: ClaimId) -> Result<Cix, Refusal> {
         let rix = self.known(resource)?;
         let cix = self.state.claim(claim).ok_or(Refusal::NotHeld)?;
         if self.state.claims[cix].resource != rix {
             return Err(Refusal::NotHeld);
         }
-        self.expire_if_due(now, cix, out);
-        match self.state.claim(claim) {
-            Some(cix) if self.state.claims[cix].status == Status::Active || planted!(RenewalOfTheEnded) => Ok(cix),
-            _ => Err(Refusal::NotHeld),
-        }
+        self.assert_touched(now, cix);
+        let is_held = self.state.claims[cix].status == Status::Active || planted!(RenewalOfTheEnded);
+        is_held.then_some(cix).ok_or(Refusal::NotHeld)
     }
 
-    /// A claim of the claims dialect, after whatever is due happened to it.
-    pub(crate) fn touched_claim(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Result<Cix, Refusal> {
+    /// A claim of the claims dialect.
+    pub(crate) fn touched_claim(&self, now: Moment, claim: ClaimId) -> Result<Cix, Refusal> {
         let cix = self.state.claim(claim).ok_or(Refusal::NoSuchClaim)?;
         if self.state.kind(self.state.claims[cix].resource) != Kind::Claim {
             return Err(Refusal::NoSuchClaim);
         }
-        self.expire_if_due(now, cix, out);
-        self.state.claim(claim).ok_or(Refusal::NoSuchClaim)
+        self.assert_touched(now, cix);
+        Ok(cix)
     }
 
     /// A resource that exists for callers.

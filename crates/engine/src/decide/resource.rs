@@ -12,6 +12,9 @@ impl Engine {
         assert!(resource.kind() != Kind::Lock, "a lock has one slot");
         self.refuse_past_resource_limit(resource)?;
         let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
+        if known.is_none_or(|known| !known.configured) {
+            self.refuse_growth()?;
+        }
         if known.is_none_or(|known| !known.configured || known.capacity != capacity) {
             self.commit(now, Change::Configured { resource: resource.clone(), capacity }, out);
         }
@@ -43,11 +46,9 @@ impl Engine {
 
     /// Ends the grant with this token, whatever the dialect. `false` when it ended before.
     pub(crate) fn revoke(&mut self, now: Moment, resource: &ResourceKey, token: Token, out: &mut Outbox) -> bool {
-        let holder =
-            |engine: &Engine| engine.state.resource(resource).and_then(|rix| engine.state.holder_by(rix, token));
-        let Some(cix) = holder(self) else { return false };
-        self.expire_if_due(now, cix, out);
-        let Some(cix) = holder(self) else { return false };
+        let holder = self.state.resource(resource).and_then(|rix| self.state.holder_by(rix, token));
+        let Some(cix) = holder else { return false };
+        self.assert_touched(now, cix);
         self.end(now, cix, Ending::Revoked, out);
         true
     }

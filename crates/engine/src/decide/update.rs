@@ -11,7 +11,7 @@ use crate::{Engine, Outbox};
 
 impl Engine {
     pub(crate) fn update(&mut self, now: Moment, claim: ClaimId, update: Update, out: &mut Outbox) -> Answer {
-        let cix = self.touched_claim(now, claim, out)?;
+        let cix = self.touched_claim(now, claim)?;
         match self.state.claims[cix].status {
             Status::Ended(how) => Err(Refusal::Ended(crate::view::shown_ending(how))),
             Status::Waiting => self.update_waiting(now, cix, update, out),

@@ -78,6 +78,7 @@ impl State {
             queue_head: Cix::NONE,
             queue_tail: Cix::NONE,
             waiting: 0,
+            ranks: None,
             claims: 0,
             last_token: Token(0),
             // Younger than a snapshot under way, so none of its business.

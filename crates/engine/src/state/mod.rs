@@ -12,6 +12,7 @@
 mod claim;
 mod entities;
 mod queue;
+mod ranks;
 mod slab;
 mod slots;
 
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 pub(crate) use claim::{Claim, Extra};
 pub(crate) use entities::default_capacity;
+pub(crate) use ranks::{RANKED_FROM, Ranks};
 pub(crate) use slab::{Ix, Slab};
 pub(crate) use slots::Slots;
 
@@ -79,6 +81,8 @@ pub(crate) struct Resource {
     pub(crate) queue_head: Cix,
     pub(crate) queue_tail: Cix,
     pub(crate) waiting: u32,
+    /// Where each waiter stands in a long queue. Built when it gets long, dropped when it is empty.
+    pub(crate) ranks: Option<Box<Ranks>>,
     /// Claims that refer to it, ended ones included. It is dropped when this is zero and it is not configured.
     pub(crate) claims: u32,
     /// The last token granted on it while it has been known.

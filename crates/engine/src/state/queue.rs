@@ -1,7 +1,7 @@
 //! The FIFO queue of one resource: a list linked through its claims, so that leaving from the middle costs the same as
-//! leaving from the front.
+//! leaving from the front. A long one has ranks, so that a waiter's position costs no walk over those ahead of it.
 
-use super::{Cix, Rix, State};
+use super::{Cix, RANKED_FROM, Ranks, Rix, State};
 
 impl State {
     pub(crate) fn queue_push(&mut self, rix: Rix, cix: Cix) {
@@ -16,6 +16,9 @@ impl State {
         let resource = &mut self.resources[rix];
         resource.queue_tail = cix;
         resource.waiting += 1;
+        if resource.waiting >= RANKED_FROM {
+            self.rank(rix, cix);
+        }
         self.waiting += 1;
         self.count_waiting(cix, true);
     }
@@ -33,9 +36,43 @@ impl State {
             Some(next) => self.claims[next].queue_prev = prev,
             None => self.resources[rix].queue_tail = prev,
         }
-        self.resources[rix].waiting -= 1;
+        let order = self.claims[cix].order;
+        let resource = &mut self.resources[rix];
+        resource.waiting -= 1;
+        if let Some(ranks) = &mut resource.ranks {
+            ranks.remove(order);
+            if resource.waiting == 0 {
+                resource.ranks = None;
+            }
+        }
         self.waiting -= 1;
         self.count_waiting(cix, false);
+    }
+
+    /// The last in a long queue gets its rank; the first time, with all that are ahead of it.
+    fn rank(&mut self, rix: Rix, last: Cix) {
+        if let Some(ranks) = &mut self.resources[rix].ranks {
+            ranks.push(self.claims[last].order);
+            return;
+        }
+        let mut ranks = Ranks::default();
+        for cix in self.queue(rix) {
+            ranks.push(self.claims[cix].order);
+        }
+        self.resources[rix].ranks = Some(Box::new(ranks));
+    }
+
+    /// A waiting claim's place in its queue; 1 is next.
+    pub(crate) fn queue_position(&self, cix: Cix) -> u32 {
+        let claim = &self.claims[cix];
+        let ahead = match &self.resources[claim.resource].ranks {
+            Some(ranks) => ranks.ahead_of(claim.order),
+            None => {
+                let ahead = self.queue(claim.resource).take_while(|&other| other != cix).count();
+                u32::try_from(ahead).expect("queues are bounded")
+            }
+        };
+        ahead + 1
     }
 
     /// The waiting claims of a resource, next one first.

@@ -119,11 +119,17 @@ impl Play {
                 self.now.wall = Wall(if words.take() == "back" { wall_us - by_us } else { wall_us + by_us });
                 return Vec::new();
             }
+            "disk" => {
+                self.engine.set_store_full(words.take() == "full");
+                words.finish();
+                return Vec::new();
+            }
             "snapshot" => return self.take_snapshot(words),
             "restart" => return self.restart(),
             _ => {}
         }
         let command = self.command(verb, words, "");
+        self.engine.handle_time_before(self.now, &command, &mut self.out);
         let answer = self.engine.handle(self.now, command, &mut self.out);
         let mut said = self.happened();
         said.extend(self.names.answer(&answer));
@@ -154,6 +160,7 @@ impl Play {
             let mut words = Words::of(&rest);
             let verb = words.take();
             let command = self.command(verb, words, &nth.to_string());
+            self.engine.handle_time_before(self.now, &command, &mut self.out);
             self.engine.handle(self.now, command, &mut self.out).expect("what is repeated is not refused");
         }
         self.happened()

@@ -144,6 +144,7 @@ impl Names {
             Refusal::Ended(how) => format!("ended: {how:?}"),
             Refusal::OverQuota { is_about_waiting: true, limit } => format!("over the quota of {limit} waiting"),
             Refusal::OverQuota { is_about_waiting: false, limit } => format!("over the quota of {limit} claims"),
+            Refusal::StoreFull => "the store is full".into(),
             Refusal::TooManyWaiting { limit } => format!("too many waiting, limit {limit}"),
             Refusal::TooManyClaims { limit } => format!("too many claims, limit {limit}"),
             Refusal::TooManyResources { limit } => format!("too many resources, limit {limit}"),

@@ -75,8 +75,12 @@ impl Naive {
             Command::Update { claim, update } => self.update(now, claim, update),
             Command::Mark => Ok(Reply::Done),
             Command::Withdraw { claim } => {
-                if let Some(at) = self.find(claim).filter(|&at| self.claims[at].status == Status::Waiting) {
-                    self.end(now, at, Ending::Withdrawn);
+                if let Some(at) = self.find(claim) {
+                    match self.claims[at].status {
+                        Status::Waiting => self.end(now, at, Ending::Withdrawn),
+                        Status::Active | Status::Grace | Status::Lapsed => self.end(now, at, Ending::HandedBack),
+                        Status::Ended(_) => {}
+                    }
                 }
                 Ok(Reply::Done)
             }

@@ -215,6 +215,7 @@ impl Seen {
                 Refusal::Contended => "refused: contended",
                 Refusal::KeyReused => "refused: key reused",
                 Refusal::KeySpent => "refused: key spent",
+                Refusal::StoreFull => "refused: store full",
                 Refusal::TooManyWaiting { .. } => "refused: too many waiting",
                 Refusal::OverQuota { is_about_waiting: true, .. } => "refused: over the quota of waiting",
                 Refusal::OverQuota { is_about_waiting: false, .. } => "refused: over the quota of claims",

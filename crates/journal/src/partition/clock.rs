@@ -8,7 +8,7 @@
 
 use leasehold_engine::{Time, planted};
 
-/// Of a stretch in which the driver did not run, or an append was under way, at most this much counts.
+/// Of a stretch in which the driver did not run, or changes waited to become durable, at most this much counts.
 pub const STRETCH_MAX_US: u64 = 100_000;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct ServiceClock {
     seen_mono_us: u64,
     /// What passed on the monotonic clock and did not count.
     uncharged_us: u64,
-    /// While an append is under way: how much of it may still count.
+    /// While changes wait to become durable: how much time may still count before one of them does.
     allowance_us: Option<u64>,
 }
 
@@ -59,14 +59,25 @@ impl ServiceClock {
         self.at
     }
 
-    pub fn append_began(&mut self) {
-        assert!(self.allowance_us.is_none(), "one append at a time");
-        self.allowance_us = Some(STRETCH_MAX_US);
+    /// A change was made that is not durable yet. Wherever the store or the committer hangs from here on, at most
+    /// `STRETCH_MAX_US` count: a lease granted meanwhile does not end before its holder hears of it.
+    pub fn change_made(&mut self) {
+        if self.allowance_us.is_none() {
+            self.allowance_us = Some(STRETCH_MAX_US);
+        }
     }
 
-    /// The append is over. `advance` has been called with the time of its end.
-    pub fn append_ended(&mut self) {
-        self.allowance_us = None;
+    /// Changes became durable. `advance` has been called with the time of that. `are_more`: there are others that wait.
+    pub fn became_durable(&mut self, are_more: bool) {
+        self.allowance_us = are_more.then_some(STRETCH_MAX_US);
+    }
+
+    /// When this point in service time comes on the monotonic clock, if nothing else happens; `None` when time stands
+    /// still before it comes.
+    pub fn mono_us_at(&self, due_at: Time) -> Option<u64> {
+        let rest_us = due_at.since(self.at);
+        let is_within_reach = self.allowance_us.is_none_or(|allowance_us| rest_us <= allowance_us);
+        (is_within_reach || planted!(PulseSpins)).then(|| self.seen_mono_us.saturating_add(rest_us))
     }
 }
 
@@ -93,16 +104,37 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_append_counts_a_tenth_of_a_second_however_often_the_driver_runs() {
+    fn a_hanging_store_counts_a_tenth_of_a_second_however_often_the_driver_runs() {
         let mut clock = ServiceClock::new(Time(0), 0);
-        clock.append_began();
+        clock.change_made();
         for step in 1..=100 {
             clock.advance(step * 50_000, true);
         }
         assert_eq!(clock.at(), Time(STRETCH_MAX_US));
-        clock.append_ended();
+        clock.became_durable(false);
         assert_eq!(clock.advance(5 * S + 20_000, true), Time(STRETCH_MAX_US + 20_000));
         assert_eq!(clock.uncharged_us(), 5 * S - STRETCH_MAX_US);
+    }
+
+    #[test]
+    fn a_store_that_makes_changes_durable_often_enough_stops_no_clock() {
+        let mut clock = ServiceClock::new(Time(0), 0);
+        clock.change_made();
+        for step in 1..=40 {
+            clock.advance(step * STRETCH_MAX_US, true);
+            clock.became_durable(true);
+        }
+        assert_eq!((clock.at(), clock.uncharged_us()), (Time(40 * STRETCH_MAX_US), 0));
+    }
+
+    #[test]
+    fn what_lies_behind_a_standstill_has_no_time() {
+        let mut clock = ServiceClock::new(Time(0), 0);
+        assert_eq!(clock.mono_us_at(Time(7 * S)), Some(7 * S));
+        clock.change_made();
+        for (due_us, at) in [(STRETCH_MAX_US - 1, true), (STRETCH_MAX_US, true), (STRETCH_MAX_US + 1, false)] {
+            assert_eq!(clock.mono_us_at(Time(due_us)), at.then_some(due_us), "{due_us}");
+        }
     }
 
     #[test]

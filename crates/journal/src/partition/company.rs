@@ -50,7 +50,12 @@ impl Company {
         }
     }
 
-    /// It has ended.
+    /// Every claim that is counted.
+    pub(super) fn claims(&self) -> impl Iterator<Item = ClaimId> {
+        self.shared.keys().copied()
+    }
+
+    /// It has ended, or is forgotten.
     pub(super) fn disband(&mut self, claim: ClaimId) {
         if !self.shared.is_empty() {
             self.shared.remove(&claim);

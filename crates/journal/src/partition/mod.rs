@@ -37,6 +37,10 @@ use crate::{Epoch, Position};
 /// How often the driver has to run while somebody holds something, so that all of that time counts.
 pub const TICK_US: u64 = 50_000;
 
+/// Callers that are answered in one step because their time is up, or because the store is late. Others get their turn in
+/// between: a step holds the driver's lock.
+const CALLERS_PER_STEP: usize = 256;
+
 /// While leases are live, service time is written down at least this often.
 const MARK_EVERY_US: u64 = 1_000_000;
 /// … and less often while the next deadline is far away: a crash then costs at most this part of what is left,
@@ -74,8 +78,6 @@ pub enum Denial {
     Refused(Refusal),
     /// The store did not confirm in time. Nothing was promised.
     StoreLate,
-    /// The store is nearly full, so nothing new is taken on.
-    StoreFull,
     /// Too many answers are being waited for already.
     Overloaded,
     ShuttingDown,
@@ -97,6 +99,22 @@ pub struct Told<R> {
     pub position: Position,
     /// Set when the answer tells its caller of the claim it asked for: if it cannot be delivered, hand this back.
     pub untold: Option<ClaimId>,
+    /// Service time when it was said. It may leave later, and then says what is left of a lease when it leaves.
+    said_at: Time,
+}
+
+impl<R> Told<R> {
+    fn leave_at(&mut self, at: Time) {
+        let elapsed_us = at.since(std::mem::replace(&mut self.said_at, at));
+        if elapsed_us == 0 || planted!(RestOverstated) {
+            return;
+        }
+        match &mut self.answer {
+            Ok(reply) => reply.let_pass(elapsed_us),
+            Err(Denial::Refused(refusal)) => refusal.let_pass(elapsed_us),
+            Err(Denial::StoreLate | Denial::Overloaded | Denial::ShuttingDown) => {}
+        }
+    }
 }
 
 /// Something that happened, once it is durable: where in the journal, when, and what.
@@ -131,8 +149,10 @@ pub struct Partition<R> {
     batch: BatchWriter,
     /// The last change made, durable or not.
     head: Position,
-    /// The append under way: up to which position, and since when.
-    in_flight: Option<InFlight>,
+    /// The append under way: up to which position.
+    in_flight: Option<Position>,
+    /// Since when changes have waited to become durable, or since one of them last did.
+    undurable_since_mono_us: Option<u64>,
     answers: Gate<Told<R>>,
     effects: Gate<Happened>,
     parked: ParkedCallers<R>,
@@ -144,15 +164,8 @@ pub struct Partition<R> {
     told_effects: Vec<Happened>,
     /// Service time as of the last change that was written down.
     marked_at: Time,
-    is_store_full: bool,
     is_shutting_down: bool,
     out: Outbox,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    last: Position,
-    since_mono_us: u64,
 }
 
 impl<R> Partition<R> {
@@ -176,6 +189,7 @@ impl<R> Partition<R> {
             batch: BatchWriter::new(number, epoch, Position(head.0 + 1)),
             head,
             in_flight: None,
+            undurable_since_mono_us: None,
             answers: Gate::new(head),
             effects: Gate::new(head),
             parked: ParkedCallers::new(),
@@ -184,7 +198,6 @@ impl<R> Partition<R> {
             told: Vec::new(),
             told_effects: Vec::new(),
             marked_at: at,
-            is_store_full: false,
             is_shutting_down: false,
             out: Outbox::default(),
         };
@@ -202,8 +215,6 @@ impl<R> Partition<R> {
             Some(Denial::ShuttingDown)
         } else if self.answers.len() + self.parked.len() >= self.limits.callers_max {
             Some(Denial::Overloaded)
-        } else if self.is_store_full && request.command.asks_for_more() {
-            Some(Denial::StoreFull)
         } else {
             None
         };
@@ -218,27 +229,31 @@ impl<R> Partition<R> {
 
     /// A parked caller left.
     pub fn leave(&mut self, clocks: Clocks, ticket: Ticket) {
+        // Time first, while the caller is still known: a grant that is due goes to it as an answer, which the driver finds
+        // undeliverable and hands back.
+        if !planted!(LeaverLeavesBeforeTime) {
+            self.pass_time(clocks, None);
+        }
         if let Some(parked) = self.parked.take(ticket)
             && !planted!(LeaverStaysInLine)
         {
             self.abandon(clocks, &parked);
-            self.take_turns(clocks);
         }
+        self.take_turns(clocks);
     }
 
     /// An answer could not be delivered: what it told of is given back, unless somebody else knows of it by now.
     pub fn hand_back(&mut self, clocks: Clocks, claim: ClaimId) {
+        self.pass_time(clocks, None);
         self.give_back(clocks, claim);
         self.take_turns(clocks);
     }
 
     /// Lets time do what is due. Call at `next_wake`, or any time.
     pub fn tick(&mut self, clocks: Clocks) {
-        let now = self.now(clocks);
-        let mut out = std::mem::take(&mut self.out);
-        self.engine.handle_time(now, &mut out);
-        self.write_down(clocks, now, out);
-        while let Some(parked) = self.parked.take_due(now.at) {
+        let now = self.pass_time(clocks, None);
+        for _ in 0..CALLERS_PER_STEP {
+            let Some(parked) = self.parked.take_due(now.at) else { break };
             self.answer_unchanged(clocks, now, parked);
         }
         self.give_up_on_store(clocks);
@@ -252,9 +267,8 @@ impl<R> Partition<R> {
             return None;
         }
         self.now(clocks);
-        self.clock.append_began();
         let batch = self.batch.seal();
-        self.in_flight = Some(InFlight { last: batch.last, since_mono_us: clocks.mono_us });
+        self.in_flight = Some(batch.last);
         if planted!(AckBeforeSync) {
             self.release(batch.last);
         }
@@ -268,14 +282,20 @@ impl<R> Partition<R> {
 
     /// The batch is durable: what waited for it may leave.
     pub fn append_done(&mut self, clocks: Clocks) {
-        let in_flight = self.in_flight.take().expect("an append was under way");
+        let durable = self.in_flight.take().expect("an append was under way");
         self.now(clocks);
-        self.clock.append_ended();
-        self.release(in_flight.last);
+        let are_more = !self.batch.is_empty();
+        self.clock.became_durable(are_more);
+        self.undurable_since_mono_us = are_more.then_some(clocks.mono_us);
+        self.release(durable);
     }
 
     fn release(&mut self, durable: Position) {
-        self.told.extend(self.answers.release(durable));
+        let at = self.clock.at();
+        self.told.extend(self.answers.release(durable).map(|mut told| {
+            told.leave_at(at);
+            told
+        }));
         self.told_effects.extend(self.effects.release(durable));
     }
 
@@ -295,15 +315,18 @@ impl<R> Partition<R> {
     /// When to call `tick` at the latest, on the monotonic clock; `None` when nothing depends on time.
     pub fn next_wake(&self) -> Option<u64> {
         let due_at = [self.engine.next_deadline(), self.parked.next_due()].into_iter().flatten().min();
-        let by_deadline = due_at.map(|due_at| self.mono_us().saturating_add(due_at.since(self.clock.at())));
+        let by_deadline = due_at.and_then(|due_at| self.clock.mono_us_at(due_at));
         let by_tick = self.anybody_holds().then(|| self.mono_us() + TICK_US);
         let by_store = self.answers.oldest_mono_us().map(|oldest| oldest + self.store_patience_us());
-        [by_deadline, by_tick, by_store].into_iter().flatten().min()
+        // More of them are told in each step, until there are none.
+        let by_parked = (!self.parked.is_empty() && self.is_store_late(self.mono_us())).then(|| self.mono_us());
+        [by_deadline, by_tick, by_store, by_parked].into_iter().flatten().min()
     }
 
     /// From now on nothing new is taken on. Parked callers are told; what is in the journal's hands is finished.
     pub fn shut_down(&mut self, clocks: Clocks) {
         self.is_shutting_down = true;
+        self.pass_time(clocks, None);
         self.dismiss(clocks);
         self.take_turns(clocks);
         let now = self.now(clocks);
@@ -319,6 +342,8 @@ impl<R> Partition<R> {
         if !self.batch.is_empty() {
             self.batch.seal();
         }
+        self.clock.became_durable(false);
+        self.undurable_since_mono_us = None;
         self.release(self.head);
     }
 
@@ -328,7 +353,7 @@ impl<R> Partition<R> {
     }
 
     pub fn set_store_full(&mut self, is_full: bool) {
-        self.is_store_full = is_full;
+        self.engine.set_store_full(is_full);
     }
 
     /// Whether everything that was said has left.
@@ -387,6 +412,19 @@ impl<R> Partition<R> {
     /// Since when the oldest answer has been waiting for the store, on the monotonic clock.
     pub fn oldest_held_mono_us(&self) -> Option<u64> {
         self.answers.oldest_mono_us()
+    }
+
+    /// Everything up to here is durable.
+    pub fn durable(&self) -> Position {
+        self.answers.durable()
+    }
+
+    /// Whether the partition remembers nothing about callers of claims that are gone. For tests and simulations.
+    pub fn check(&self) {
+        self.engine.check();
+        for claim in self.parked.claims().chain(self.company.claims()) {
+            assert!(self.engine.is_known(claim), "only claims that are there have callers: {claim:?}");
+        }
     }
 
     fn mono_us(&self) -> u64 {

@@ -15,7 +15,7 @@ pub(super) struct Parked<R> {
     pub(super) to: R,
     pub(super) claim: ClaimId,
     pub(super) for_what: ForWhat,
-    /// When it wants an answer though nothing happened. Callers that stand in a queue leave that to the engine.
+    /// When it wants an answer though nothing happened. The claim may live on: another call that joined it waits longer.
     pub(super) until: Time,
 }
 
@@ -109,6 +109,11 @@ impl<R> ParkedCallers<R> {
     pub(super) fn take_any(&mut self) -> Option<Parked<R>> {
         let (&ticket, _) = self.by_ticket.first_key_value()?;
         self.take(ticket)
+    }
+
+    /// Every claim that a caller is parked on.
+    pub(super) fn claims(&self) -> impl Iterator<Item = ClaimId> {
+        self.by_claim.iter().map(|&(claim, _)| claim)
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {

@@ -2,12 +2,12 @@
 //! callers parked on a claim.
 
 use leasehold_engine::{
-    Change, ClaimId, Command, Effect, Ending, Kind, LockNews, Moment, Outbox, Refusal, Reply, What,
+    Change, ClaimId, Command, Effect, Ending, Kind, Known, LockNews, Moment, Outbox, Patience, Refusal, Reply, What,
 };
-use leasehold_engine::{Time, Wish, planted};
+use leasehold_engine::{Wish, planted};
 
 use super::parked::{ForWhat, Parked, Ticket, Turn};
-use super::{Clocks, Denial, Happened, Partition, Request, Told};
+use super::{CALLERS_PER_STEP, Clocks, Denial, Happened, Partition, Request, Told};
 
 /// While shutting down, an answer waits no longer than this for the store.
 const CLOSING_PATIENCE_US: u64 = 5_000_000;
@@ -20,16 +20,19 @@ struct Said {
 
 impl<R> Partition<R> {
     pub(super) fn serve(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
-        let now = self.now(clocks);
         let Request { command, listen_us } = request;
+        let now = self.pass_time(clocks, Some(&command));
         let asked = Asked::of(&command);
-        let was_seen = matches!(&command, Command::Acquire(acquire) if self.engine.is_seen(acquire));
-        let answer = self.handle(clocks, now, command);
-        let untold = asked.fresh().and_then(|id| self.count_in(id, was_seen, answer.as_ref().ok()?));
+        let known = match &command {
+            Command::Acquire(acquire) => self.engine.led_to(acquire),
+            _ => None,
+        };
+        let answer = self.decide(clocks, now, command);
+        let untold = asked.fresh().and_then(|id| self.count_in(id, known, answer.as_ref().ok()?));
         let listen_until = now.at.plus(listen_us);
         let (claim, for_what, until) = match (asked, answer) {
-            (Asked::Slot { resource, .. }, Ok(Reply::Waiting(claim))) => {
-                (claim, ForWhat::Slot { resource }, Time::NEVER)
+            (Asked::Slot { resource, wait_us, .. }, Ok(Reply::Waiting(claim))) => {
+                (claim, ForWhat::Slot { resource }, now.at.plus(wait_us))
             }
             (Asked::Turn { .. }, Ok(Reply::Waiting(claim))) => {
                 if listen_us == 0 {
@@ -50,20 +53,28 @@ impl<R> Partition<R> {
                 return None;
             }
         };
-        Some(self.parked.park(Parked { to, claim, for_what, until }))
+        let parked = Parked { to, claim, for_what, until };
+        if self.is_store_late(clocks.mono_us) {
+            self.give_up_on(clocks, parked);
+            return None;
+        }
+        Some(self.parked.park(parked))
     }
 
-    /// The claim that a caller who asked under `id` is told of, unless somebody knows of it for certain.
-    fn count_in(&mut self, id: ClaimId, was_seen: bool, reply: &Reply) -> Option<ClaimId> {
+    /// The claim that a caller who asked under `id` is told of, unless another caller knows of it for certain. `known`: the
+    /// claim as it was before.
+    fn count_in(&mut self, id: ClaimId, known: Option<Known>, reply: &Reply) -> Option<ClaimId> {
         let claim = told_claim(reply)?;
         if claim == id {
             return Some(claim);
         }
         if !self.company.is_shared(claim) {
-            // A lock is renewed by whoever holds it. It is its first answer that matters, until that has left.
+            // A lock is renewed by its holder. It is the first answer that matters, until that has left: what is held was
+            // said after the grant, then.
             let is_renewal = matches!(reply, Reply::Lock(..));
-            let has_left = || !self.answers.iter().any(|held| held.untold == Some(claim));
-            if was_seen || is_renewal && has_left() {
+            let oldest_at = self.answers.oldest().map(|held| held.said_at);
+            let has_left = |known: Known| oldest_at.is_none_or(|oldest_at| oldest_at > known.granted_at);
+            if known.is_some_and(|known| known.is_seen || is_renewal && has_left(known)) {
                 return None;
             }
         }
@@ -77,22 +88,29 @@ impl<R> Partition<R> {
         self.order(clocks, Command::HandBack { claim, heard_by_nobody });
     }
 
-    /// A command nobody listens to.
+    /// A command without a caller. Time does nothing here: what is due comes before or after, never in between.
     pub(super) fn order(&mut self, clocks: Clocks, command: Command) {
         let now = self.now(clocks);
-        let answer = self.handle(clocks, now, command);
+        let answer = self.decide(clocks, now, command);
         assert_eq!(answer, Ok(Reply::Done), "only commands without an answer are ordered");
     }
 
-    fn handle(&mut self, clocks: Clocks, now: Moment, command: Command) -> leasehold_engine::Answer {
+    /// Reads the clock and does what is due, and all that is due of the claim that `command` is about. The only place where
+    /// time acts, and a step of its own: a caller granted by it hears of its grant as it was then, whatever a command does
+    /// to it next.
+    pub(super) fn pass_time(&mut self, clocks: Clocks, command: Option<&Command>) -> Moment {
+        let now = self.now(clocks);
         let mut out = std::mem::take(&mut self.out);
-        self.engine.handle_time(now, &mut out);
-        if !out.changes.is_empty() {
-            // What was due is a step of its own: whoever was granted by it hears of it as it was then, whatever the
-            // command does to it next.
-            self.write_down(clocks, now, out);
-            out = std::mem::take(&mut self.out);
+        match command {
+            Some(command) => self.engine.handle_time_before(now, command, &mut out),
+            None => self.engine.handle_time(now, &mut out),
         }
+        self.write_down(clocks, now, out);
+        now
+    }
+
+    fn decide(&mut self, clocks: Clocks, now: Moment, command: Command) -> leasehold_engine::Answer {
+        let mut out = std::mem::take(&mut self.out);
         let named = match &command {
             Command::Renew { claim, .. } => Some(*claim),
             Command::Update { claim, update } if update.ttl_us.is_some() => Some(*claim),
@@ -100,7 +118,7 @@ impl<R> Partition<R> {
         };
         let answer = self.engine.handle(now, command, &mut out);
         if let Some(claim) = named.filter(|_| answer.is_ok()) {
-            // Whoever calls it by its name knows of it.
+            // A caller that calls it by its name knows of it.
             self.company.known(claim);
         }
         self.write_down(clocks, now, out);
@@ -112,13 +130,15 @@ impl<R> Partition<R> {
         let before = self.head;
         for change in out.changes.drain(..) {
             self.push(now, &change);
+            if let Change::Ended { claim, .. } | Change::Forgotten { claim } = change
+                && !planted!(CompanyOutlivesClaim)
+            {
+                self.company.disband(claim);
+            }
         }
         for effect in out.effects.drain(..) {
             if let (Some(claim), What::Granted { .. } | What::Ended { .. }) = (effect.claim, &effect.what) {
                 self.wake(clocks, now, claim, &effect);
-            }
-            if let (Some(claim), What::Ended { .. }) = (effect.claim, &effect.what) {
-                self.company.disband(claim);
             }
             let position = before.plus(u64::from(effect.nth));
             let happened = Happened { epoch: self.epoch, position, wall: now.wall, effect };
@@ -133,6 +153,8 @@ impl<R> Partition<R> {
         self.head = self.head.next();
         self.marked_at = now.at;
         if self.is_journaled {
+            self.clock.change_made();
+            self.undurable_since_mono_us.get_or_insert(self.clock.seen_mono_us());
             let position = self.batch.push(now, change);
             assert_eq!(position, self.head, "the batch and the gate count alike");
         } else {
@@ -166,7 +188,8 @@ impl<R> Partition<R> {
             };
             if planted!(WokenBeforeDurable) {
                 let Said { answer, untold } = said;
-                self.told.push(Told { to: parked.to, answer, epoch: self.epoch, position: self.head, untold });
+                let (epoch, position, said_at) = (self.epoch, self.head, now.at);
+                self.told.push(Told { to: parked.to, answer, epoch, position, untold, said_at });
                 continue;
             }
             self.say(clocks, parked.to, said);
@@ -177,8 +200,9 @@ impl<R> Partition<R> {
     pub(super) fn take_turns(&mut self, clocks: Clocks) {
         while !self.turns.is_empty() {
             let Turn { to, claim, update } = self.turns.remove(0);
-            let now = self.now(clocks);
-            let answer = self.handle(clocks, now, Command::Update { claim, update });
+            let command = Command::Update { claim, update };
+            let now = self.pass_time(clocks, Some(&command));
+            let answer = self.decide(clocks, now, command);
             self.say(clocks, to, Said { answer: answer.map_err(Denial::from), untold: None });
         }
     }
@@ -189,7 +213,11 @@ impl<R> Partition<R> {
             ForWhat::Turn => Said { answer: self.view(now, parked.claim), untold: Some(parked.claim) },
             ForWhat::News => Said { answer: self.view(now, parked.claim), untold: None },
             ForWhat::Update(_) => refused(Refusal::Contended),
-            ForWhat::Slot { .. } => unreachable!("the engine says when a place in the queue is given up"),
+            ForWhat::Slot { ref resource } => {
+                // Its own time is up. The place in the queue goes with the last of those who wait for it.
+                self.abandon(clocks, &parked);
+                refused(self.engine.refusal_for_waiter(now, resource))
+            }
         };
         self.say(clocks, parked.to, said);
     }
@@ -224,14 +252,17 @@ impl<R> Partition<R> {
     pub(super) fn give_up_on_store(&mut self, clocks: Clocks) {
         let Some(long_ago) = clocks.mono_us.checked_sub(self.store_patience_us()) else { return };
         // The parked first: what is handed back below must not go to somebody who is about to be told 502.
-        if self.in_flight.is_some_and(|in_flight| in_flight.since_mono_us <= long_ago) {
-            while let Some(parked) = self.parked.take_any() {
-                self.abandon(clocks, &parked);
-                self.tell_now(parked.to, Denial::StoreLate);
+        if self.is_store_late(clocks.mono_us) {
+            for _ in 0..CALLERS_PER_STEP {
+                let Some(parked) = self.parked.take_any() else { break };
+                self.give_up_on(clocks, parked);
+            }
+            if !self.parked.is_empty() {
+                return;
             }
         }
         if self.answers.oldest_mono_us().is_some_and(|oldest| oldest <= long_ago) {
-            let late: Vec<Told<R>> = self.answers.give_up(long_ago).collect();
+            let late: Vec<Told<R>> = self.answers.give_up(long_ago).take(CALLERS_PER_STEP).collect();
             for told in late {
                 if let Some(claim) = told.untold.filter(|_| !planted!(NoHandBackWhenLate)) {
                     self.give_back(clocks, claim);
@@ -239,6 +270,16 @@ impl<R> Partition<R> {
                 self.tell_now(told.to, Denial::StoreLate);
             }
         }
+    }
+
+    /// Whether changes have waited to become durable for longer than any answer waits.
+    pub(super) fn is_store_late(&self, mono_us: u64) -> bool {
+        self.undurable_since_mono_us.is_some_and(|since| mono_us.saturating_sub(since) >= self.store_patience_us())
+    }
+
+    fn give_up_on(&mut self, clocks: Clocks, parked: Parked<R>) {
+        self.abandon(clocks, &parked);
+        self.tell_now(parked.to, Denial::StoreLate);
     }
 
     /// How long an answer waits for the store.
@@ -254,7 +295,7 @@ impl<R> Partition<R> {
     /// Says something that depends on everything up to here.
     fn say(&mut self, clocks: Clocks, to: R, said: Said) {
         let Said { answer, untold } = said;
-        let told = Told { to, answer, epoch: self.epoch, position: self.head, untold };
+        let told = Told { to, answer, epoch: self.epoch, position: self.head, untold, said_at: self.clock.at() };
         let is_early = match &told.answer {
             Ok(reply) => matches!(reply, Reply::Resource(_) | Reply::Lock(..)) && planted!(ReadBeforeDurable),
             Err(_) => planted!(RefusalBeforeDurable),
@@ -269,7 +310,8 @@ impl<R> Partition<R> {
     /// Says something that depends on nothing that could be lost.
     pub(super) fn tell_now(&mut self, to: R, denial: Denial) {
         let position = self.answers.durable();
-        self.told.push(Told { to, answer: Err(denial), epoch: self.epoch, position, untold: None });
+        let said_at = self.clock.at();
+        self.told.push(Told { to, answer: Err(denial), epoch: self.epoch, position, untold: None, said_at });
     }
 }
 
@@ -309,7 +351,7 @@ fn acquired(reply: Reply, from: Option<std::sync::Arc<str>>) -> Reply {
 
 /// What is needed of a command after it was handled.
 enum Asked {
-    Slot { resource: leasehold_engine::ResourceKey, id: ClaimId },
+    Slot { resource: leasehold_engine::ResourceKey, id: ClaimId, wait_us: u64 },
     Turn { id: ClaimId },
     Activation { claim: ClaimId, update: leasehold_engine::Update },
     News { claim: ClaimId },
@@ -320,7 +362,14 @@ impl Asked {
     fn of(command: &Command) -> Asked {
         match command {
             Command::Acquire(acquire) => match acquire.resource.kind() {
-                Kind::Pool | Kind::Lock => Asked::Slot { resource: acquire.resource.clone(), id: acquire.id },
+                Kind::Pool | Kind::Lock => Asked::Slot {
+                    resource: acquire.resource.clone(),
+                    id: acquire.id,
+                    wait_us: match acquire.patience {
+                        Patience::For { wait_us } => wait_us,
+                        Patience::Standing => u64::MAX,
+                    },
+                },
                 Kind::Claim => Asked::Turn { id: acquire.id },
             },
             Command::Update { claim, update } if update.status == Some(Wish::Active) => {

@@ -9,6 +9,9 @@ use crate::http::{Code, Problem};
 /// Seconds after which to come back when the service is full, starting or going.
 const RETRY_SOON_S: u32 = 1;
 
+/// Seconds after which to come back when the disk is nearly full.
+const RETRY_WHEN_THERE_IS_ROOM_S: u32 = 10;
+
 /// Sorts out what no dialect words for itself: the engine's refusal, or the problem to answer with.
 pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
     Err(match denial {
@@ -17,10 +20,6 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
             StatusCode::BAD_GATEWAY,
             "the store did not confirm the write in time; nothing was promised, it is safe to retry",
         ),
-        Denial::StoreFull => {
-            Problem::unavailable("the store is nearly full, nothing new is taken on until there is room", 10)
-                .coded(Code::StoreFull)
-        }
         Denial::Overloaded => {
             Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S).coded(Code::Overloaded)
         }
@@ -35,6 +34,10 @@ pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
             let what = if *is_about_waiting { "claims that wait" } else { "claims" };
             let reason = format!("the caller has {limit} {what}, as many as it may");
             return Some(Problem::too_many(reason, RETRY_SOON_S).coded(Code::OverQuota));
+        }
+        Refusal::StoreFull => {
+            let reason = "the store is nearly full, nothing new is taken on until there is room";
+            return Some(Problem::unavailable(reason, RETRY_WHEN_THERE_IS_ROOM_S).coded(Code::StoreFull));
         }
         Refusal::TooManyWaiting { limit } => format!("the limit of {limit} callers waiting in queues is reached"),
         Refusal::TooManyClaims { limit } => format!("the limit of {limit} live claims is reached"),

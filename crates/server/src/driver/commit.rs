@@ -43,7 +43,8 @@ pub(super) struct Committer {
     has_upkeep: bool,
     /// Callers answered by the last append.
     answered: usize,
-    room_seen_at: Instant,
+    /// `None` before the first look, which is the first thing that the upkeep does.
+    room_seen_at: Option<Instant>,
     is_low: bool,
 }
 
@@ -72,15 +73,14 @@ impl Committer {
             // An earlier process may have left a past that was replaced but not deleted.
             has_upkeep: true,
             answered: 0,
-            room_seen_at: Instant::now(),
+            room_seen_at: None,
             is_low: false,
         }
     }
 
     /// As a task: what blocks does so on the thread that runs it.
-    pub(super) async fn run(mut self) -> Result<(), StoreError> {
+    pub(super) async fn run(&mut self) -> Result<(), StoreError> {
         let _fuse = Fuse;
-        self.look_at_room();
         loop {
             match self.next_work().await {
                 Work::Append(batch) => {
@@ -95,9 +95,8 @@ impl Committer {
     }
 
     /// As the thread that drives the runtime: what blocks does so outside of it, where another can take over.
-    pub(super) fn lead(mut self, lead: &Lead) -> Result<(), StoreError> {
+    pub(super) fn lead(&mut self, lead: &Lead) -> Result<(), StoreError> {
         let _fuse = Fuse;
-        self.look_at_room();
         loop {
             match lead.inside(self.next_work()) {
                 Work::Append(batch) => {
@@ -171,9 +170,7 @@ impl Committer {
         inner.committer = Committing::Busy;
         let now = self.shared.clock.read();
         let batch = inner.partition.take_batch(now);
-        if batch.is_none() && inner.is_closing {
-            return Work::Done;
-        }
+        // Closing the store may block as well as writing to it.
         inner.turns += 1;
         inner.is_blocking = true;
         if inner.pulse_at_us > now.mono_us + LOOK_EVERY_US {
@@ -181,7 +178,7 @@ impl Committer {
             inner.pulse_at_us = 0;
             self.shared.pulse.notify_one();
         }
-        let Some(batch) = batch else { return Work::Upkeep };
+        let Some(batch) = batch else { return if inner.is_closing { Work::Done } else { Work::Upkeep } };
         // Only here is the batch empty, so that the checkpoint ends where this batch does.
         self.starting = self.checkpointing.is_due().then(|| inner.partition.begin_checkpoint(now));
         Work::Append(batch)
@@ -201,6 +198,8 @@ impl Committer {
         let (mut leaving, totals) = {
             let mut inner = self.shared.lock();
             inner.partition.append_done(self.shared.clock.read());
+            // Time that stood still for the append goes on, so something may be due sooner than the pulse expects.
+            self.shared.rouse_pulse(&inner);
             (inner.leaving(), inner.partition.totals())
         };
         self.answered = leaving.told.len();
@@ -223,7 +222,7 @@ impl Committer {
         }
         self.checkpointing.step(&self.shared, self.store.as_mut())?;
         self.has_upkeep = self.store.maintain()?;
-        if self.room_seen_at.elapsed() >= ROOM_EVERY {
+        if self.room_seen_at.is_none_or(|seen_at| seen_at.elapsed() >= ROOM_EVERY) {
             self.look_at_room();
         }
         self.shared.lock().is_blocking = false;
@@ -231,7 +230,7 @@ impl Committer {
     }
 
     fn look_at_room(&mut self) {
-        self.room_seen_at = Instant::now();
+        self.room_seen_at = Some(Instant::now());
         let is_low = match self.store.room() {
             Room::Enough => false,
             Room::Low { left_bytes } => {

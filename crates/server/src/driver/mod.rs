@@ -29,7 +29,7 @@ mod pulse;
 mod seams;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -82,7 +82,10 @@ struct Inner {
     turns: u64,
     /// It is at it, and blocks its thread.
     is_blocking: bool,
+    /// The committer is to end when everything is written. Nothing happens by itself any more.
     is_closing: bool,
+    /// The pulse is to end. Until then it looks after a committer that blocks its thread, also while closing.
+    is_over: bool,
 }
 
 /// What the committer does, and so whether to wake it.
@@ -119,11 +122,13 @@ impl Driver {
     pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
         let runtime = Runtime::current();
         let relief = Relief::Worker(runtime.clone());
-        let (driver, committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
+        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
         runtime.spawn(async move {
             if let Err(error) = committer.run().await {
                 fail.send_replace(Some(Arc::new(error)));
             }
+            // Closing the store may hang. That it failed has been said; that it is over is said by dropping `fail`, last.
+            drop(committer);
         });
         driver
     }
@@ -137,14 +142,16 @@ impl Driver {
         lead: Arc<Lead>,
     ) -> Driver {
         let relief = Relief::StandIn(Arc::clone(&lead));
-        let (driver, committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
+        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
         spawn("leasehold-lead", move || {
             let outcome = committer.lead(&lead);
-            // What is left to do is to say so, and to end.
+            // From here on the other one drives: what is left to do is to say so, and to end.
             lead.call_stand_in();
             if let Err(error) = outcome {
                 fail.send_replace(Some(Arc::new(error)));
             }
+            // As above: closing the store may hang.
+            drop(committer);
         });
         driver
     }
@@ -171,6 +178,7 @@ impl Driver {
                 turns: 0,
                 is_blocking: false,
                 is_closing: false,
+                is_over: false,
             }),
             pulse: Condvar::new(),
             clock,
@@ -234,6 +242,8 @@ impl Driver {
         // It says no more than that it failed, and ends.
         let over = async { while self.failed.borrow_and_update().is_none() && self.failed.changed().await.is_ok() {} };
         let is_over = timeout(FLUSH_MAX, over).await.is_ok();
+        self.shared.lock().is_over = true;
+        self.shared.pulse.notify_all();
         if self.pulse.join().is_err() {
             tracing::error!("the pulse of the partition panicked");
         }
@@ -257,10 +267,19 @@ impl Shared {
         })
     }
 
-    /// After anything was asked of the partition: wakes whoever has to act on it, and takes out what may leave.
-    fn after_change(&self, inner: &mut Inner) -> Leaving {
+    /// Wakes the pulse if something is due sooner than it wakes up by itself.
+    fn rouse_pulse(&self, inner: &Inner) {
         if inner.partition.next_wake().is_some_and(|wake_us| wake_us < inner.pulse_at_us) {
             self.pulse.notify_one();
+        }
+    }
+
+    /// After anything was asked of the partition: wakes the threads that have to act on it, and takes out what may leave.
+    fn after_change(&self, inner: &mut Inner) -> Leaving {
+        self.rouse_pulse(inner);
+        if !inner.partition.is_journaled() {
+            // There is no committer that would say so.
+            self.durable.store(inner.partition.durable().0, Ordering::Relaxed);
         }
         let wake = if inner.partition.has_batch() { inner.wake_committer() } else { None };
         let leaving = Leaving { wake, ..inner.leaving() };
@@ -282,7 +301,7 @@ impl Shared {
             self.observer.happened(&leaving.happened);
             leaving.happened.clear();
             let mut untold = Vec::new();
-            for Told { to, answer, epoch, position, untold: told_of } in leaving.told.drain(..) {
+            for Told { to, answer, epoch, position, untold: told_of, .. } in leaving.told.drain(..) {
                 if let Err(answered) = to.send(Answered { answer, epoch, position, untold: told_of }) {
                     untold.extend(answered.untold);
                 }

@@ -1,7 +1,7 @@
 //! The pulse: runs the partition when time alone asks for it, and often enough while leases are live that all of that
 //! time counts as served.
 //!
-//! While there are appends it also looks every few milliseconds whether one of them takes long. The committer blocks the
+//! While there are appends, and until the store is closed, it also looks every few milliseconds whether one of them takes long. The committer blocks the
 //! thread it runs on, and that may be the one that waited for sockets on behalf of all: then nobody does, until another
 //! is called.
 
@@ -16,16 +16,19 @@ pub(super) const LOOK_EVERY_US: u64 = 10_000;
 pub(super) fn run(shared: &Shared) {
     let mut turns_seen = 0;
     let mut inner = shared.lock();
-    while !inner.is_closing {
-        inner.partition.tick(shared.clock.read());
-        // Due now, and not at any moment before: whoever changes something while this thread looks must not wake it.
-        inner.pulse_at_us = 0;
-        let leaving = shared.after_change(&mut inner);
-        if !leaving.is_empty() {
-            drop(inner);
-            shared.deliver(leaving);
-            inner = shared.lock();
-            continue;
+    while !inner.is_over {
+        if !inner.is_closing {
+            inner.partition.tick(shared.clock.read());
+            // Due now, and not at any moment before: a caller that changes something while this thread looks must not
+            // wake it.
+            inner.pulse_at_us = 0;
+            let leaving = shared.after_change(&mut inner);
+            if !leaving.is_empty() {
+                drop(inner);
+                shared.deliver(leaving);
+                inner = shared.lock();
+                continue;
+            }
         }
         let now_us = shared.clock.mono_us();
         let is_another = inner.turns != turns_seen;
@@ -34,7 +37,8 @@ pub(super) fn run(shared: &Shared) {
         }
         turns_seen = inner.turns;
         let look_us = (is_another || inner.is_blocking).then_some(now_us + LOOK_EVERY_US);
-        match earlier(inner.partition.next_wake(), look_us) {
+        let wake_us = if inner.is_closing { None } else { inner.partition.next_wake() };
+        match earlier(wake_us, look_us) {
             Some(wake_us) if wake_us <= now_us => {
                 // More is due than one step does. Others get their turn in between.
                 drop(inner);

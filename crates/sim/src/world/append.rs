@@ -132,7 +132,7 @@ impl World {
                 let since_us = if call.fresh() == Some(claim) { 0 } else { entry.claimed_us };
                 let was_here =
                     is_here && call.arrived.is_some_and(|at| (since_us..when.world_us).contains(&at.world_us));
-                was_here && call.is_parked() && call.may_stand_for(claim, entry)
+                was_here && call.is_parked() && !call.has_waited(when) && call.may_stand_for(claim, entry)
             });
             invariant::l2_waiters::on_withdrawal(claim, has_caller, was_asked)?;
         }

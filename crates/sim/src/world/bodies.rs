@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, Command, Kind, Reply, ResourceKey};
+use leasehold_engine::{ClaimId, Command, Kind, Patience, Reply, ResourceKey};
 use leasehold_journal::{Batch, CheckpointStart, ChunkWriter, Denial, Partition, StoreError, Ticket};
 
 use super::Event;
@@ -217,6 +217,14 @@ impl Call {
     /// Waits at a node, and the node has not heard otherwise.
     pub(super) fn is_parked(&self) -> bool {
         matches!(self.state, CallState::AtServer(Some(_))) && !self.is_hung_up
+    }
+
+    /// Whether its own wait is over by then, as far as the world's clock can tell: a node's may run a little faster.
+    pub(super) fn has_waited(&self, until: When) -> bool {
+        let Command::Acquire(acquire) = &self.command else { return false };
+        let Patience::For { wait_us } = acquire.patience else { return false };
+        let waited_us = self.arrived.map_or(0, |arrived| until.world_us.saturating_sub(arrived.world_us));
+        waited_us + waited_us / 1_000 >= wait_us
     }
 
     /// Whether this life of this node answered it 502.

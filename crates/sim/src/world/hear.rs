@@ -23,11 +23,13 @@ impl World {
         let command = self.calls[id.0].command.clone();
         match answer {
             Ok(reply) => self.hear_reply(id, client, &command, &reply, position),
-            Err(Denial::Refused(refusal)) => self.hear_refusal(id, client, &command, &refusal),
-            Err(Denial::StoreLate | Denial::StoreFull | Denial::Overloaded | Denial::ShuttingDown) => {
+            Err(
+                Denial::Refused(Refusal::StoreFull) | Denial::StoreLate | Denial::Overloaded | Denial::ShuttingDown,
+            ) => {
                 self.plan_retry(id);
                 Ok(())
             }
+            Err(Denial::Refused(refusal)) => self.hear_refusal(id, client, &command, &refusal),
         }
     }
 

@@ -99,7 +99,7 @@ impl World {
         let mut undelivered = Vec::new();
         for told in told {
             self.check_answer(node, &told)?;
-            let Told { to, answer, epoch, position, untold } = told;
+            let Told { to, answer, epoch, position, untold, .. } = told;
             let call = &mut self.calls[to.0];
             call.answer = Some((answer, Stamp { epoch: epoch.0, position: position.0 }));
             if call.is_hung_up {
@@ -177,6 +177,7 @@ impl World {
                 self.rare.hit_if(was_held && !was_parked, Rare::RefusalHeldAtGate);
                 let in_grace = matches!(refusal, Refusal::Locked { in_grace: true, .. });
                 self.rare.hit_if(in_grace, Rare::LockRefusedInGrace);
+                self.rare.hit_if(*refusal == Refusal::StoreFull, Rare::AnsweredStoreFull);
                 self.rare.hit_if(*refusal == Refusal::KeySpent, Rare::KeySpentSeen);
                 self.rare.hit_if(*refusal == Refusal::KeyReused, Rare::KeyReusedRefused);
                 self.rare.hit_if(*refusal == Refusal::NotTheHolder, Rare::UnlockByStrangerRefused);
@@ -190,10 +191,9 @@ impl World {
                     process.given_up.push(claim);
                 }
             }
-            Err(denial @ (Denial::StoreFull | Denial::Overloaded | Denial::ShuttingDown)) => {
+            Err(denial @ (Denial::Overloaded | Denial::ShuttingDown)) => {
                 self.asks.refused.extend(fresh);
                 self.hit(match denial {
-                    Denial::StoreFull => Rare::AnsweredStoreFull,
                     Denial::Overloaded => Rare::AnsweredOverloaded,
                     _ => Rare::AnsweredShuttingDown,
                 });

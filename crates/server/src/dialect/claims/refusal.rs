@@ -33,7 +33,8 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
             "this Idempotency-Key was used with another body on this resource",
         ),
         Refusal::KeySpent => Problem::new(StatusCode::GONE, "the claim of this Idempotency-Key has ended"),
-        Refusal::TooManyWaiting { .. }
+        Refusal::StoreFull
+        | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }

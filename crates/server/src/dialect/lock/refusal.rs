@@ -21,7 +21,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
             object.boolean("success", false).string("job", job);
             Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, object.end())))
         }
-        Refusal::TooManyWaiting { .. }
+        Refusal::StoreFull
+        | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }

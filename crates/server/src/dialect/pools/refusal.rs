@@ -22,7 +22,8 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
             "this Idempotency-Key was used with another body on this pool",
         ),
         Refusal::KeySpent => (StatusCode::GONE, Code::KeySpent, "the lease of this Idempotency-Key has ended"),
-        Refusal::TooManyWaiting { .. }
+        Refusal::StoreFull
+        | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }

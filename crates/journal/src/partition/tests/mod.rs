@@ -1,5 +1,8 @@
 //! One partition driven by hand: callers are numbers, the store is whoever calls `append_done`.
 
+mod leaving;
+mod time;
+
 use std::sync::Arc;
 
 use leasehold_engine::{Acquire, ClaimStatus, Limits, Patience, Quota, ResourceKey, Update, What, Wish};
@@ -77,23 +80,33 @@ impl World {
 
     /// Appends everything there is, and gives out what may leave after it.
     fn store(&mut self) -> Vec<(u32, Result<Reply, Denial>)> {
+        self.append();
+        self.told()
+    }
+
+    /// Appends everything there is; nothing while a batch that a test took is under way.
+    fn append(&mut self) {
         while let Some(batch) = self.partition.take_batch(self.clocks()) {
             let changes = decode_batch(&batch.record).unwrap().changes;
             let marks = changes.iter().filter(|(_, change)| *change == leasehold_engine::Change::Marked).count();
             self.marks += u32::try_from(marks).unwrap();
             self.partition.append_done(self.clocks());
         }
-        self.told()
     }
 
-    /// Lets time pass as a driver does that keeps to `next_wake`.
-    fn pass(&mut self, duration_us: u64) {
+    /// Lets time pass as a driver does that keeps to `next_wake` and appends what there is. Says how often it woke up.
+    fn pass(&mut self, duration_us: u64) -> u32 {
         let end_us = self.mono_us + duration_us;
+        let mut wakes = 0;
+        self.append();
         while self.mono_us < end_us {
             let wake_us = self.partition.next_wake().unwrap_or(u64::MAX);
             self.mono_us = wake_us.clamp(self.mono_us + 1, end_us);
             self.partition.tick(self.clocks());
+            self.append();
+            wakes += 1;
         }
+        wakes
     }
 
     fn effects(&mut self) -> Vec<What> {
@@ -253,7 +266,7 @@ fn a_full_store_takes_returns_but_no_borrows() {
     world.store();
     world.partition.set_store_full(true);
     world.borrow(2, 0);
-    assert_eq!(world.told(), [(2, Err(Denial::StoreFull))]);
+    assert_eq!(world.told(), [(2, Err(Denial::Refused(Refusal::StoreFull)))]);
     world.ask(1, Command::Return { resource: POOL, claim });
     assert_eq!(world.store(), [(1, Ok(Reply::Returned(true)))]);
 }
