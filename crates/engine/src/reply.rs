@@ -149,11 +149,12 @@ pub struct ClaimPage {
 }
 
 impl Reply {
-    /// This reply leaves `elapsed_us` of service time after it was made: what it says is left of a lease was more then.
-    pub fn let_pass(&mut self, elapsed_us: u64) {
+    /// This reply leaves `now`, some time after it was made `since`: what it says is left of a lease is what is left now.
+    pub fn leave(&mut self, since: Time, now: Moment) {
+        let elapsed_us = now.at.since(since);
         match self {
-            Reply::Lease(view) => view.now.let_pass(elapsed_us),
-            Reply::Lock(view, _) => view.now.let_pass(elapsed_us),
+            Reply::Lease(view) => view.now = now,
+            Reply::Lock(view, _) => view.now = now,
             Reply::Claim(view) => view.let_pass(elapsed_us),
             Reply::Claims(page) => page.claims.iter_mut().for_each(|view| view.let_pass(elapsed_us)),
             Reply::Survey(page) => page.lines.iter_mut().for_each(|line| line.let_pass(elapsed_us)),
@@ -179,10 +180,10 @@ impl ClaimView {
 }
 
 impl Refusal {
-    /// As [`Reply::let_pass`].
-    pub fn let_pass(&mut self, elapsed_us: u64) {
+    /// As [`Reply::leave`].
+    pub fn leave(&mut self, now: Moment) {
         if let Refusal::Locked { lock, .. } = self {
-            lock.now.let_pass(elapsed_us);
+            lock.now = now;
         }
     }
 }

@@ -48,12 +48,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The moment this much service time later. The wall clock has moved at least as far.
-    pub(crate) fn let_pass(&mut self, elapsed_us: u64) {
-        self.at = self.at.plus(elapsed_us);
-        self.wall = self.wall.plus(elapsed_us);
-    }
-
     /// What the wall clock will show, as far as can be told now, when service time reaches `later`.
     pub fn wall_at(self, later: Time) -> Wall {
         if later >= self.at {

@@ -104,14 +104,14 @@ pub struct Told<R> {
 }
 
 impl<R> Told<R> {
-    fn leave_at(&mut self, at: Time) {
-        let elapsed_us = at.since(std::mem::replace(&mut self.said_at, at));
-        if elapsed_us == 0 || planted!(RestOverstated) {
+    fn leave(&mut self, now: Moment) {
+        let since = std::mem::replace(&mut self.said_at, now.at);
+        if since == now.at || planted!(RestOverstated) {
             return;
         }
         match &mut self.answer {
-            Ok(reply) => reply.let_pass(elapsed_us),
-            Err(Denial::Refused(refusal)) => refusal.let_pass(elapsed_us),
+            Ok(reply) => reply.leave(since, now),
+            Err(Denial::Refused(refusal)) => refusal.leave(now),
             Err(Denial::StoreLate | Denial::Overloaded | Denial::ShuttingDown) => {}
         }
     }
@@ -162,6 +162,8 @@ pub struct Partition<R> {
     /// Ready to leave.
     told: Vec<Told<R>>,
     told_effects: Vec<Happened>,
+    /// The wall clock as it was last read.
+    wall: Wall,
     /// Service time as of the last change that was written down.
     marked_at: Time,
     is_shutting_down: bool,
@@ -197,6 +199,7 @@ impl<R> Partition<R> {
             turns: Vec::new(),
             told: Vec::new(),
             told_effects: Vec::new(),
+            wall: clocks.wall,
             marked_at: at,
             is_shutting_down: false,
             out: Outbox::default(),
@@ -291,9 +294,9 @@ impl<R> Partition<R> {
     }
 
     fn release(&mut self, durable: Position) {
-        let at = self.clock.at();
+        let now = Moment { at: self.clock.at(), wall: self.wall };
         self.told.extend(self.answers.release(durable).map(|mut told| {
-            told.leave_at(at);
+            told.leave(now);
             told
         }));
         self.told_effects.extend(self.effects.release(durable));
@@ -437,6 +440,7 @@ impl<R> Partition<R> {
 
     fn now(&mut self, clocks: Clocks) -> Moment {
         let anybody_holds = self.anybody_holds();
+        self.wall = clocks.wall;
         let mono_us = if planted!(DeadlineFromTheWall) { clocks.wall.0 } else { clocks.mono_us };
         Moment { at: self.clock.advance(mono_us, anybody_holds), wall: clocks.wall }
     }
