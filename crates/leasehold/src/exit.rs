@@ -15,7 +15,8 @@ pub(crate) enum Exit {
     Usage,
     /// Another process uses the data directory.
     Locked,
-    /// The journal is damaged. Serving on would be a guess; the message says where and what to do.
+    /// The journal is damaged, or its files were taken away while serving. Serving on would be a guess, and a start could
+    /// begin with nothing; the message says where and what to do.
     Damaged,
     /// The store failed in a way that leaves unknown what is durable. Start again to recover from the journal.
     StoreFailed,
@@ -45,8 +46,8 @@ impl From<&StoreError> for Exit {
     fn from(error: &StoreError) -> Self {
         match error {
             StoreError::Locked { .. } => Exit::Locked,
-            StoreError::Damaged { .. } | StoreError::Unsupported { .. } => Exit::Damaged,
-            StoreError::Missing { .. } | StoreError::Taken { .. } => Exit::Usage,
+            StoreError::Damaged { .. } | StoreError::Disturbed { .. } | StoreError::Unsupported { .. } => Exit::Damaged,
+            StoreError::Missing { .. } | StoreError::Taken { .. } | StoreError::Exposed { .. } => Exit::Usage,
             StoreError::Fenced(_)
             | StoreError::Full { .. }
             | StoreError::Failed { .. }

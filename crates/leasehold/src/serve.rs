@@ -49,8 +49,12 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
 
 /// What a script or service manager is to make of a failure.
 fn exit_for(error: &anyhow::Error) -> Exit {
-    if error.is::<Stopped>() {
-        return Exit::StoreFailed;
+    if let Some(Stopped(why)) = error.downcast_ref() {
+        return match **why {
+            // A service manager that started it again would have it begin with nothing.
+            StoreError::Disturbed { .. } => Exit::Damaged,
+            _ => Exit::StoreFailed,
+        };
     }
     if error.is::<ConfigError>() {
         return Exit::Usage;
@@ -64,7 +68,11 @@ struct Stopped(Arc<StoreError>);
 
 impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stopping, since nothing can be made durable any more: {}; start again to recover", self.0)
+        write!(f, "stopping, since nothing can be made durable any more: {}", self.0)?;
+        match *self.0 {
+            StoreError::Disturbed { .. } => Ok(()),
+            _ => write!(f, "; start again to recover"),
+        }
     }
 }
 
@@ -121,9 +129,9 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     if let Some((_, addr)) = &operators {
         let scheme = config.scheme();
         tracing::info!("metrics, events, dashboard and admin actions are served on {scheme}://{addr} alone");
-        warn_if_public(*addr, &config);
     }
     announce(addr, &config);
+    warn_if_public(std::iter::once(addr).chain(operators.as_ref().map(|(_, addr)| *addr)), &config);
     notify::ready();
 
     let http_limits = config.settings.http.clone();
@@ -257,13 +265,16 @@ fn announce(addr: SocketAddr, config: &Config) {
             );
         }
     }
-    warn_if_public(addr, config);
 }
 
-fn warn_if_public(addr: SocketAddr, config: &Config) {
-    if !addr.ip().to_canonical().is_loopback() && config.sign_on.is_none() && !config.requires_certificates() {
+/// One warning, whatever is open to others.
+fn warn_if_public(listening: impl Iterator<Item = SocketAddr>, config: &Config) {
+    let public = listening.filter(|addr| !addr.ip().to_canonical().is_loopback());
+    let public: Vec<String> = public.map(|addr| addr.to_string()).collect();
+    if !public.is_empty() && config.sign_on.is_none() && !config.requires_certificates() {
+        let public = public.join(" or ");
         tracing::warn!(
-            "anybody who can reach {addr} can use this service: there is no authentication; \
+            "anybody who can reach {public} can use this service: there is no authentication; \
              let callers sign on ([auth] in the configuration), or listen on 127.0.0.1, or restrict who can connect"
         );
     }

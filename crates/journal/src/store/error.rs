@@ -28,6 +28,13 @@ pub enum StoreError {
     #[error("{place} is damaged: {what}; {advice}")]
     Damaged { place: String, what: String, advice: String },
 
+    /// A file was taken away from under an open store. Fatal, and nothing a restart mends: what was acknowledged is in the
+    /// file that is gone.
+    #[error(
+        "{place} was {what} while it was in use; put it back, or restore the data from a backup, before the next start"
+    )]
+    Disturbed { place: String, what: &'static str },
+
     /// Sound, but not something this build can open.
     #[error("{place} cannot be opened: {what}")]
     Unsupported { place: String, what: String },
@@ -39,6 +46,14 @@ pub enum StoreError {
     /// Something of ours is there already.
     #[error("there is data in {} already", directory.display())]
     Taken { directory: PathBuf },
+
+    /// Others than its owner may look into the directory.
+    #[error(
+        "the data directory {0} is open to others (mode {mode:04o}), and its files hold the ids of pools, which are \
+         credentials; close it with: chmod 700 {0}",
+        directory.display()
+    )]
+    Exposed { directory: PathBuf, mode: u32 },
 
     /// There is no room left.
     #[error("no room left in {place}")]

@@ -93,7 +93,7 @@ fn the_past_is_told_as_it_was_told_then() {
 
 #[test]
 fn a_database_keeps_its_secret_and_has_one_of_its_own() {
-    let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [one, other] = [(); 2].map(|()| crate::sqlite::scratch());
     let secret = |directory: &tempfile::TempDir| {
         SqliteOpener::new(directory.path()).open(0, &mut |_| Ok(())).unwrap().store.secret().unwrap()
     };
@@ -106,7 +106,7 @@ fn a_database_keeps_its_secret_and_has_one_of_its_own() {
 /// Data that was written before there were secrets.
 #[test]
 fn a_database_without_a_secret_is_given_one() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = crate::sqlite::scratch();
     let opener = SqliteOpener::new(directory.path());
     let open = || opener.open(0, &mut |_| Ok(())).unwrap().store.secret().unwrap();
     open();

@@ -14,3 +14,4 @@ mod record;
 mod samples;
 mod sqlite;
 mod sqlite_damage;
+mod sqlite_disturbed;

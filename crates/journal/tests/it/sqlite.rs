@@ -15,7 +15,11 @@ use crate::conformance::{self, Appender, Found, PARTITION, Subject, chunks, reco
 /// what a sync is worth cannot be tested from here anyway.
 pub(crate) fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+    let mut builder = tempfile::Builder::new();
+    // A data directory is its owner's alone.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    if memory.is_dir() { builder.tempdir_in(memory).unwrap() } else { builder.tempdir().unwrap() }
 }
 
 pub(crate) struct Sqlite(pub(crate) TempDir);
@@ -95,8 +99,44 @@ fn the_directory_is_made_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("a/b");
+    let Found { mut opened, .. } = try_open(&SqliteOpener::new(&directory)).unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&directory), 0o700);
+    Appender::new(&opened).append(&mut *opened.store, 10);
+    let modes: Vec<(String, u32)> = std::fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), mode(&entry.path())))
+        .collect();
+    assert!(modes.len() >= 4 && modes.iter().all(|(_, mode)| *mode == 0o600), "{modes:?}");
+}
+
+/// Every single bit that lets others in, and none that does not.
+#[cfg(unix)]
+#[test]
+fn a_directory_that_others_can_look_into_is_refused_and_files_are_closed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("data");
     try_open(&SqliteOpener::new(&directory)).unwrap();
-    assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    let set = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    for bit in 0..6 {
+        set(&directory, 0o700 | 1 << bit);
+        let refused = try_open(&SqliteOpener::new(&directory)).map(|found| found.opened).unwrap_err();
+        assert!(matches!(refused, StoreError::Exposed { .. }), "{refused:?}");
+        let (shown, mode) = (directory.display(), 0o700 | 1 << bit);
+        let said = refused.to_string();
+        assert!(said.contains(&format!("{shown} is open to others (mode {mode:04o})")), "{said}");
+        assert!(said.ends_with(&format!("close it with: chmod 700 {shown}")), "{said}");
+    }
+    set(&directory, 0o700);
+    for name in ["leasehold.db", "leasehold.lock"] {
+        set(&directory.join(name), 0o644);
+    }
+    try_open(&SqliteOpener::new(&directory)).unwrap();
+    for name in ["leasehold.db", "leasehold.lock"] {
+        assert_eq!(directory.join(name).metadata().unwrap().permissions().mode() & 0o7777, 0o600, "{name}");
+    }
 }
 
 #[test]

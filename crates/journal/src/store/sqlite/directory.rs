@@ -5,7 +5,12 @@ use std::path::Path;
 
 use crate::store::error::StoreError;
 
-/// Makes the directory and those above it, as far as they are not there.
+/// All that the group and everybody else may do.
+#[cfg(unix)]
+const OTHERS: u32 = 0o077;
+
+/// Makes the directory and those above it, as far as they are not there. One that is there must be its owner's alone: the
+/// ids of pools are in its files, and whoever knows one may use it.
 pub(super) fn make(directory: &Path) -> Result<(), StoreError> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -16,7 +21,53 @@ pub(super) fn make(directory: &Path) -> Result<(), StoreError> {
     builder
         .create(directory)
         .map_err(|error| StoreError::failed(format!("making the data directory {}", directory.display()), error))?;
-    missing.into_iter().try_for_each(|made| sync(above(made)))
+    missing.into_iter().try_for_each(|made| sync(above(made)))?;
+    refuse_exposed(directory)
+}
+
+#[cfg(unix)]
+fn refuse_exposed(directory: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = std::fs::metadata(directory)
+        .map_err(|error| StoreError::failed(format!("looking at {}", directory.display()), error))?;
+    if found.mode() & OTHERS != 0 {
+        return Err(StoreError::Exposed { directory: directory.to_owned(), mode: found.mode() & 0o7777 });
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
+fn refuse_exposed(_: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Takes a file that is there away from everybody but its owner: earlier versions left it to the umask.
+#[cfg(unix)]
+pub(super) fn close_file(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let closed = match std::fs::metadata(path) {
+        Ok(file) if file.mode() & OTHERS != 0 => {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(file.mode() & 0o7777 & !OTHERS))
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    closed.map_err(|error| StoreError::failed(format!("closing {} to others", path.display()), error))
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
+pub(super) fn close_file(_: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Files here are made readable and writable for their owner alone.
+pub(super) fn private(options: &mut std::fs::OpenOptions) -> &mut std::fs::OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
 }
 
 /// Makes the names in a directory durable.

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-use super::LOCK_FILE;
+use super::{LOCK_FILE, directory};
 use crate::store::error::StoreError;
 
 #[derive(Debug)]
@@ -19,8 +19,9 @@ impl DirectoryLock {
         let path = directory.join(LOCK_FILE);
         let failed = |error| StoreError::failed(format!("locking {}", path.display()), error);
         // Never truncated on opening: it may hold somebody else's process id.
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = opened.map_err(failed)?;
+        let mut options = OpenOptions::new();
+        directory::private(options.read(true).write(true).create(true).truncate(false));
+        let mut file = options.open(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;

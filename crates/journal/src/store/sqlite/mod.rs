@@ -5,19 +5,24 @@
 //! leasehold.db        stream, batch, checkpoint, chunk (`schema`)
 //! leasehold.db-wal    where commits go first; inspected before SQLite sees it (`wal`),
 //!                     moved into the database off the commit path (`backfill`)
+//! leasehold.making    there while a database is made for the first time (`making`)
+//! leasehold.cut       there after a file was truncated under an open store (`watch`)
 //! restoring           there while a backup is put in place of all this (`staging`)
 //! ```
 //!
-//! Here is how it is opened; `store` is what can be done then. `reader` only looks.
+//! Here is how it is opened; `store` is what can be done then, and `watch` sees that the files stay where they are.
+//! `reader` only looks.
 
 mod backfill;
 mod directory;
 mod lock;
+mod making;
 mod reader;
 mod schema;
 mod staging;
 mod store;
 mod wal;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,11 +34,13 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use self::backfill::Backfill;
 use self::lock::DirectoryLock;
+use self::making::Stage;
 pub use self::reader::{InUse, SqliteReader};
 use self::schema::store_error;
 pub(crate) use self::staging::Staging;
 pub use self::store::Upkeep;
 use self::store::{Finished, LogState, SqliteStore};
+use self::watch::Watch;
 use super::error::StoreError;
 use super::verify::Verifier;
 use super::{Opened, Opener, Recovered};
@@ -41,6 +48,8 @@ use crate::ids::{Epoch, Position};
 
 const DATABASE_FILE: &str = "leasehold.db";
 const WAL_FILE: &str = "leasehold.db-wal";
+/// SQLite's index of the log, made anew by the first connection.
+const INDEX_FILE: &str = "leasehold.db-shm";
 const LOCK_FILE: &str = "leasehold.lock";
 
 const PAGE_BYTES: u32 = 4096;
@@ -106,9 +115,14 @@ impl Opener for SqliteOpener {
         directory::make(&self.directory)?;
         let lock = DirectoryLock::acquire(&self.directory)?;
         staging::refuse_unfinished(&self.directory)?;
+        watch::refuse_cut(&self.directory)?;
+        for name in [DATABASE_FILE, WAL_FILE, INDEX_FILE, LOCK_FILE] {
+            directory::close_file(&self.directory.join(name))?;
+        }
         let path = self.directory.join(DATABASE_FILE);
         let place = path.display().to_string();
         let torn = inspect_wal(&self.directory)?;
+        let stage = making::begin(&self.directory)?;
 
         let failed = |error| store_error("opening", &place, error);
         let mut connection = schema::connect(&path).map_err(failed)?;
@@ -119,6 +133,9 @@ impl Opener for SqliteOpener {
         // Until all is verified, closing must leave the files as they are.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
         let is_new = schema::recognise(&connection, &place, partition)?;
+        if is_new && stage == Stage::Made {
+            return Err(making::lost_its_content(&path));
+        }
         let found = if is_new {
             Found::default()
         } else {
@@ -144,11 +161,18 @@ impl Opener for SqliteOpener {
         let log = self.configure(&mut connection).map_err(failed)?;
         let epoch = found.epoch.next().max(self.epoch_at_least);
         connection.execute("UPDATE stream SET epoch = ?1", (epoch.0,)).map_err(failed)?;
-        start_log_over(&connection).map_err(failed)?;
+        if start_log_over(&connection).map_err(failed)? {
+            log.frames.store(0, Ordering::Relaxed);
+        }
         let head = found.head;
+        if stage == Stage::Making {
+            making::finish(&self.directory)?;
+        }
         let backfill = Backfill::start(&path, &place)?;
+        let watch = Watch::start(&self.directory)?;
         let directory = self.directory.clone();
-        let store = SqliteStore::new(backfill, connection, lock, directory, self.upkeep, log, epoch, secret, found);
+        let store =
+            SqliteStore::new(backfill, connection, lock, watch, directory, self.upkeep, log, epoch, secret, found);
         Ok(Opened { store: Box::new(store), epoch, head, notes })
     }
 }
@@ -259,13 +283,13 @@ fn inspect_wal(directory: &Path) -> Result<Option<wal::Place>, StoreError> {
     }
 }
 
-/// Begins every session with an empty log, as far as possible.
-fn start_log_over(connection: &Connection) -> rusqlite::Result<()> {
+/// Begins every session with an empty log, as far as possible. Whether it is.
+fn start_log_over(connection: &Connection) -> rusqlite::Result<bool> {
     match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(true),
         Err(error) => match error.sqlite_error_code() {
             // Somebody is looking at the database with other tools, or the disk is full. The log goes on where it is.
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(()),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(false),
             _ => Err(error),
         },
     }

@@ -10,8 +10,9 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use super::lock::{self, Look};
+use super::making::{self, Stage};
 use super::schema::{self, Motion, SCHEMA_VERSION, store_error};
-use super::{DATABASE_FILE, PAGE_BYTES, WAL_FILE, inspect_wal, wal};
+use super::{DATABASE_FILE, PAGE_BYTES, WAL_FILE, directory, inspect_wal, wal};
 use crate::ids::{Epoch, Position};
 use crate::store::error::StoreError;
 use crate::store::{Recovered, Sizes};
@@ -57,11 +58,13 @@ impl SqliteReader {
     /// Of a data directory. Where no server runs, the log is inspected as it is at a start.
     pub fn of_directory(directory: &Path, partition: u32) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE_FILE);
+        let stage = making::look(directory)?;
         let mut notes = Vec::new();
         let (in_use, lock, motion) = match lock::look(directory)? {
             Look::Held { holder } => (InUse::By { process: holder }, None, Motion::Live),
             Look::Free(lock) => {
                 super::staging::refuse_unfinished(directory)?;
+                super::watch::refuse_cut(directory)?;
                 if let Some(wal::Place { frame, offset }) = inspect_wal(directory)? {
                     notes.push(format!(
                         "{}-wal ends in a write that was cut off (frame {frame}, byte {offset}); it was never \
@@ -74,7 +77,13 @@ impl SqliteReader {
                 (InUse::No, lock, if has_log { Motion::Live } else { Motion::Still })
             }
         };
-        Self::open(path, directory, motion, partition, in_use, lock, notes)
+        Self::open(path, directory, motion, partition, in_use, lock, notes).map_err(|error| match error {
+            // There is a database, but nothing is in it.
+            StoreError::Missing { .. } if stage == Stage::Made && directory.join(DATABASE_FILE).exists() => {
+                making::lost_its_content(&directory.join(DATABASE_FILE))
+            }
+            error => error,
+        })
     }
 
     /// Of a backup, which nobody writes to.
@@ -166,11 +175,8 @@ impl SqliteReader {
         let failed = |error| store_error("copying", &place, error);
         let failed_io = |error| StoreError::failed(format!("writing {place}"), error);
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // Open until SQLite is done with it: closing it would take SQLite's locks away.
-        let file = options.open(copy).map_err(failed_io)?;
+        let file = directory::private(options.read(true).write(true).create_new(true)).open(copy).map_err(failed_io)?;
 
         let mut target = Connection::open(copy).map_err(failed)?;
         // A copy that was cut off is thrown away, so nothing has to undo it.

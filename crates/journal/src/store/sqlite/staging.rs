@@ -13,11 +13,11 @@
 use std::path::{Path, PathBuf};
 
 use super::lock::DirectoryLock;
-use super::{DATABASE_FILE, LOCK_FILE, WAL_FILE, directory};
+use super::watch::CUT_FILE;
+use super::{DATABASE_FILE, INDEX_FILE, LOCK_FILE, WAL_FILE, directory};
 use crate::store::error::StoreError;
 
 const STAGE: &str = "restoring";
-const INDEX_FILE: &str = "leasehold.db-shm";
 
 /// Refuses a directory in which a restore did not come to its end.
 pub(super) fn refuse_unfinished(directory: &Path) -> Result<(), StoreError> {
@@ -76,10 +76,7 @@ impl Staging {
         let to = self.database();
         let copied = (|| {
             let mut options = std::fs::OpenOptions::new();
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&to)?;
+            let mut file = directory::private(options.write(true).create_new(true)).open(&to)?;
             std::io::copy(&mut std::fs::File::open(from)?, &mut file)?;
             file.sync_all()
         })();
@@ -99,7 +96,7 @@ impl Staging {
             directory::make(&aside)?;
             self.is_past_return = true;
             // The database first: a log without one is refused at a start, one without its log would not be.
-            for name in [DATABASE_FILE, WAL_FILE, INDEX_FILE] {
+            for name in [DATABASE_FILE, WAL_FILE, INDEX_FILE, CUT_FILE] {
                 let from = self.directory.join(name);
                 std::fs::rename(&from, aside.join(name))
                     .or_else(not_there)

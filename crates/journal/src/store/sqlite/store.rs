@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use super::backfill::{self, Backfill};
 use super::lock::DirectoryLock;
 use super::schema::store_error;
+use super::watch::Watch;
 use super::{DATABASE_FILE, Found, PAGE_BYTES, WAL_FILE};
 use crate::ids::{Epoch, Position};
 use crate::record::Batch;
@@ -63,6 +65,7 @@ pub(super) struct SqliteStore {
     connection: Connection,
     _lock: DirectoryLock,
 
+    watch: Watch,
     directory: PathBuf,
     /// The database's path, for messages.
     place: String,
@@ -116,6 +119,7 @@ impl SqliteStore {
         backfill: Backfill,
         connection: Connection,
         lock: DirectoryLock,
+        watch: Watch,
         directory: PathBuf,
         upkeep: Upkeep,
         log: Arc<LogState>,
@@ -128,6 +132,7 @@ impl SqliteStore {
             backfill,
             connection,
             _lock: lock,
+            watch,
             place: directory.join(DATABASE_FILE).display().to_string(),
             directory,
             upkeep,
@@ -158,6 +163,15 @@ impl SqliteStore {
             let error = store_error(doing, &self.place, error);
             self.poisoned = Some(error.to_string());
             error
+        })
+    }
+
+    /// Sees that the files are where they were. If not, they are left as they are, for a person to look at: closing would
+    /// copy the log, and delete whatever has its name now.
+    fn check_files(&mut self) -> Result<(), StoreError> {
+        self.watch.look(self.log.frames.load(Ordering::Relaxed)).inspect_err(|error| {
+            self.poisoned = Some(error.to_string());
+            let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         })
     }
 
@@ -198,6 +212,8 @@ impl SqliteStore {
             return self.start_log_over(left_frames);
         }
         if self.log.frames.load(Ordering::Relaxed) >= self.backfill_at_frames {
+            // Copying would make a file that was cut as long as it was, with nothing in it.
+            self.check_files()?;
             self.backfill.order();
         }
         Ok(())
@@ -212,6 +228,9 @@ impl SqliteStore {
             self.or_poison("copying the write-ahead log", copied)? == 0
         };
         // When a reader is in the way the log has to grow on; the next try comes after as much again.
+        if is_done {
+            self.watch.copied();
+        }
         let left = if is_done { 0 } else { self.log.frames.load(Ordering::Relaxed) };
         self.log.frames.store(left, Ordering::Relaxed);
         self.backfill_at_frames = left + self.upkeep.wal_soft_frames;
@@ -267,8 +286,10 @@ impl SqliteStore {
         if excess == 0 {
             return Ok(false);
         }
-        let sql = format!("PRAGMA incremental_vacuum({})", excess.min(self.upkeep.vacuum_pages));
-        let vacuumed = self.connection.execute_batch(&sql);
+        let given_back = excess.min(self.upkeep.vacuum_pages);
+        // Before it happens: the thread may copy the log, and so cut the file, at any time after.
+        self.watch.shrinks_to(all.saturating_sub(given_back));
+        let vacuumed = self.connection.execute_batch(&format!("PRAGMA incremental_vacuum({given_back})"));
         self.or_poison("giving back free pages", vacuumed)?;
         Ok(true)
     }
@@ -277,6 +298,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.check_alive()?;
+        self.check_files()?;
         if self.log.frames.load(Ordering::Relaxed) >= self.upkeep.wal_hard_frames.max(self.backfill_at_frames) {
             self.backfill.order();
             let outcome = self.backfill.wait();

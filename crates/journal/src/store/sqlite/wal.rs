@@ -53,6 +53,12 @@ pub(super) fn cut(path: &Path, offset: u64) -> io::Result<()> {
     log.sync_all()
 }
 
+/// How long a log with this many frames is at least.
+pub(super) fn bytes_of_frames(frames: u64) -> u64 {
+    let frame_bytes = FRAME_HEADER_BYTES as u64 + u64::from(PAGE_BYTES);
+    if frames == 0 { 0 } else { HEADER_BYTES as u64 + frames * frame_bytes }
+}
+
 type Sum = (u32, u32);
 
 fn judge(mut log: impl Read) -> io::Result<Verdict> {

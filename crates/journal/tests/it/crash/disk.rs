@@ -35,7 +35,10 @@ impl Image {
 
     /// Makes a directory look like this.
     pub(super) fn put(&self, directory: &Path) {
-        std::fs::create_dir_all(directory).unwrap();
+        // For its owner alone, as the store demands.
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(builder.recursive(true), 0o700);
+        builder.create(directory).unwrap();
         for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
             if !self.files.contains_key(entry.file_name().to_str().unwrap()) {

@@ -113,7 +113,10 @@ fn left_in(data: &Path, last_token: u64) -> Left {
 }
 
 fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
+    // A data directory is its owner's alone.
+    let mut builder = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();

@@ -3,6 +3,7 @@
 //! there afterwards, and after a plain restart everything it did acknowledge is there.
 //! `LEASEHOLD_FAULTS` asks for more than one round.
 
+mod files;
 mod full_disk;
 mod hung_disk;
 

@@ -61,6 +61,13 @@ fn without_our_variables(mut command: Command) -> Command {
     command
 }
 
+/// A data directory must be its owner's alone; those that tests make are as the umask has it.
+fn close(directory: &Path) {
+    if directory.is_dir() {
+        std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    }
+}
+
 /// Runs something that is to end by itself. What it says is short, so that the pipes hold all of it.
 pub(crate) fn output_of(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -77,8 +84,9 @@ pub(crate) fn output_of(command: &mut Command) -> Output {
 }
 
 impl Launch {
-    /// On a free port, with its data in `directory`.
+    /// On a free port, with its data in `directory`, which is made its owner's alone if it is there already.
     pub(crate) fn on(directory: &Path) -> Launch {
+        close(directory);
         Launch::with(&["--listen", "127.0.0.1:0", "--data"]).arg(directory)
     }
 
@@ -107,6 +115,7 @@ impl Launch {
     }
 
     fn after(limit: &str, directory: &Path) -> Launch {
+        close(directory);
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("{limit} && exec \"$0\" \"$@\"")).arg(env!("CARGO_BIN_EXE_leasehold"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]);

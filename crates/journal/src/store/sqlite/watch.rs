@@ -1,0 +1,131 @@
+//! Whether the files that are open are still those that the data directory names, and as long as they were. SQLite goes on
+//! with files that were removed, replaced or cut, and what it writes to them is gone with the process: nothing may be
+//! acknowledged that no restart would find. One look costs two calls of `stat`, so there is one before every append.
+//!
+//! A log that was cut looks like one that was never written, so a mark is left for the next start to find.
+
+use std::fs::Metadata;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::{DATABASE_FILE, PAGE_BYTES, WAL_FILE, directory, wal};
+use crate::store::error::StoreError;
+
+/// There after a file was cut. A restore moves it away with the rest.
+pub(super) const CUT_FILE: &str = "leasehold.cut";
+
+/// Refuses a directory in which a file was cut while a server had it open.
+pub(super) fn refuse_cut(directory: &Path) -> Result<(), StoreError> {
+    let mark = directory.join(CUT_FILE);
+    if mark.exists() {
+        return Err(StoreError::Damaged {
+            place: directory.display().to_string(),
+            what: format!("a file was truncated while it was in use, as {} says", mark.display()),
+            advice: format!(
+                "restore the data from a backup; removing {} goes on with what is left, where acknowledged changes are \
+                 missing and tokens repeat",
+                mark.display()
+            ),
+        });
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    database: Watched,
+    log: Watched,
+    /// Pages were given back, and the file has not been cut yet where the database ends now.
+    is_shrinking: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+    /// The file has been this long, and nothing of ours has cut it since.
+    floor_bytes: u64,
+}
+
+impl Watch {
+    /// Of files that were opened a moment ago and that nobody writes to yet.
+    pub(super) fn start(directory: &Path) -> Result<Self, StoreError> {
+        let database = Watched::start(directory.join(DATABASE_FILE))?;
+        let log = Watched::start(directory.join(WAL_FILE))?;
+        Ok(Watch { database, log, is_shrinking: false })
+    }
+
+    /// Before an append: `log_frames` have been committed to the log since it was started over.
+    pub(super) fn look(&mut self, log_frames: u64) -> Result<(), StoreError> {
+        self.log.floor_bytes = self.log.floor_bytes.max(wal::bytes_of_frames(log_frames));
+        self.log.look()?;
+        let database_bytes = self.database.look()?;
+        if !self.is_shrinking {
+            self.database.floor_bytes = database_bytes;
+        }
+        Ok(())
+    }
+
+    /// The database has this many pages now, less than before. Copying the log cuts the file, some time later.
+    pub(super) fn shrinks_to(&mut self, pages: u64) {
+        self.is_shrinking = true;
+        self.database.floor_bytes = self.database.floor_bytes.min(pages * u64::from(PAGE_BYTES));
+    }
+
+    /// All of the log is in the database, so it has been cut if it had to be.
+    pub(super) fn copied(&mut self) {
+        self.is_shrinking = false;
+    }
+}
+
+impl Watched {
+    fn start(path: PathBuf) -> Result<Self, StoreError> {
+        let found = std::fs::metadata(&path)
+            .map_err(|error| StoreError::failed(format!("looking at {}", path.display()), error))?;
+        Ok(Watched { path, identity: identity(&found), floor_bytes: found.len() })
+    }
+
+    /// Gives its length.
+    fn look(&self) -> Result<u64, StoreError> {
+        let disturbed = |what| StoreError::Disturbed { place: self.path.display().to_string(), what };
+        match std::fs::metadata(&self.path) {
+            Ok(found) if identity(&found) != self.identity => Err(disturbed("replaced")),
+            Ok(found) if found.len() < self.floor_bytes => {
+                let error = disturbed("truncated");
+                self.leave_mark(&error);
+                Err(error)
+            }
+            Ok(found) => Ok(found.len()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Err(disturbed("removed or renamed"))
+            }
+            Err(error) => Err(StoreError::failed(format!("looking at {}", self.path.display()), error)),
+        }
+    }
+
+    /// As well as it goes: the server stops in any case.
+    fn leave_mark(&self, why: &StoreError) {
+        let directory = self.path.parent().expect("it is a file in a directory");
+        let mut options = std::fs::OpenOptions::new();
+        let marked = directory::private(options.write(true).create(true).truncate(true))
+            .open(directory.join(CUT_FILE))
+            .and_then(|mut mark| {
+                writeln!(mark, "{why}")?;
+                mark.sync_all()
+            });
+        let _ = marked.map(|()| directory::sync(directory));
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
+fn identity(file: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some((file.dev(), file.ino()))
+}
+
+/// Elsewhere a file that is open can be neither removed nor replaced.
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}
