@@ -33,7 +33,8 @@ else
     host=$(rustc -vV | sed -n 's/^host: //p')
     RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_DEV_DEBUG=0 \
         cargo build --locked -q -p leasehold --target "$host" --target-dir target/static
-    mkdir -p "$directory/context"/{root-of-image/etc/ssl/certs,data-of-image/data}
+    mkdir -p "$directory/context"/{root-of-image/etc/ssl/certs,data-of-image}
+    mkdir -m 700 "$directory/context/data-of-image/data"
     cp "target/static/$host/debug/leasehold" "$directory/context/root-of-image/"
     cp /etc/ssl/certs/ca-certificates.crt "$directory/context/root-of-image/etc/ssl/certs/"
     sed -n '/^FROM scratch/,$p' "$file" | sed 's|--from=build \(.*\)/\([a-z]*-of-image\) |\1\2 |' >"$directory/context/Containerfile"
@@ -55,6 +56,14 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 container=$("${buildah[@]}" from leasehold)
 # What the image says of user, environment, entry point and command holds; only the port is another.
 inside=("${buildah[@]}" run --isolation chroot --user 65532:65532 --env "LEASEHOLD_LISTEN=127.0.0.1:$port" "$container" --)
+# Without the file that says how callers sign on it does not start.
+status=0
+"${inside[@]}" /leasehold serve >"$directory/log" 2>&1 || status=$?
+[ "$status" = 2 ] && grep -q leasehold.toml "$directory/log" || { cat "$directory/log" >&2; exit 1; }
+root=$("${buildah[@]}" mount "$container")
+mkdir -p "$root/etc/leasehold"
+"${inside[@]}" /leasehold token new --name admin --role operators >"$directory/token" 2>"$root/etc/leasehold/leasehold.toml"
+printf '\n[[policy]]\ngroups = ["operators"]\nactions = ["*"]\n' >>"$root/etc/leasehold/leasehold.toml"
 "${inside[@]}" /leasehold serve >"$directory/log" 2>&1 &
 runner=$!
 for _ in $(seq 300); do
@@ -62,9 +71,9 @@ for _ in $(seq 300); do
     sleep 0.1
 done
 "${inside[@]}" /leasehold healthcheck --ready || { cat "$directory/log" >&2; exit 1; }
-curl -sf -o /dev/null -X POST "http://127.0.0.1:$port/lock?client=container&ttl=10s"
+[ "$(curl -s -o /dev/null -w '%{http_code}' -X POST "http://127.0.0.1:$port/lock?client=admin&ttl=10s")" = 401 ]
+curl -sf -o /dev/null -H "Authorization: Bearer $(cat "$directory/token")" -X POST "http://127.0.0.1:$port/lock?client=admin&ttl=10s"
 # The process itself, as the runner passes no signals on.
-root=$("${buildah[@]}" mount "$container")
 server=$(find "$directory" -name leasehold.lock -exec cat {} +)
 [ "$(stat -c %u "/proc/$server")" = 65532 ] || { echo "it runs as $(stat -c %u "/proc/$server")" >&2; exit 1; }
 [ "$(stat -c '%u %a' "$root/leasehold")" = "0 755" ] || { echo "its program is not root's: $(stat -c '%u %a' "$root/leasehold")" >&2; exit 1; }

@@ -1,6 +1,5 @@
-//! Failed attempts to sign on, per address. Past the limit, what takes work to check (a signature, a question to the
-//! provider) is put off; what costs nothing to recognise, such as a known token, is served all the same, so that nobody can
-//! lock out others behind the same address.
+//! Failed attempts to sign on, per address. Past the limit a question to the provider is put off; what can be checked here,
+//! a token or a signature, is served all the same, so that one caller cannot lock out others behind the same address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};

@@ -20,6 +20,9 @@ use crate::{Now, bearer, json};
 /// Answers kept at once.
 const ENTRIES_MAX: usize = 10_000;
 
+/// A token that the provider does not know is not asked about again before this long, however short `cache` is.
+const REFUSED_MIN_US: u64 = 10_000_000;
+
 /// Questions under way at once. Whoever comes then waits for one of them to end.
 const QUESTIONS_MAX: usize = 16;
 
@@ -99,11 +102,11 @@ impl Introspection {
             Ok((principal, expires_at_s)) => (Ok(Arc::new(principal)), expires_at_s),
             Err(error) => (Err(error), None),
         };
-        self.keep(
-            digest,
-            Answer { outcome: outcome.clone(), until_us: now.mono_us + self.settings.cache_us, expires_at_s },
-            now,
-        );
+        let kept_us = match outcome {
+            Ok(_) => self.settings.cache_us,
+            Err(_) => self.settings.cache_us.max(REFUSED_MIN_US),
+        };
+        self.keep(digest, Answer { outcome: outcome.clone(), until_us: now.mono_us + kept_us, expires_at_s }, now);
         outcome
     }
 

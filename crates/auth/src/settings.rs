@@ -12,7 +12,7 @@ use crate::secret::Secret;
 use crate::token::TokenSettings;
 
 /// All of `[auth]`, `[[policy]]` and `[limits]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub tokens: Vec<TokenSettings>,
     pub oidc: Option<OidcSettings>,
@@ -25,6 +25,23 @@ pub struct Settings {
     pub bind_lock_client: bool,
     pub policy: Policy,
     pub limits: Limits,
+}
+
+/// Where callers sign on, they do so for everything.
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            tokens: Vec::new(),
+            oidc: None,
+            introspection: None,
+            proxy: None,
+            certificates: None,
+            pools_require_sign_on: true,
+            bind_lock_client: true,
+            policy: Policy::default(),
+            limits: Limits::default(),
+        }
+    }
 }
 
 /// An OpenID provider.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, COOKIE};
+use tokio::sync::Semaphore;
 
 use crate::attempts::Attempts;
 use crate::bearer::cache::Cache;
@@ -31,7 +32,12 @@ use crate::{Now, Policy};
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub headers: &'a HeaderMap,
+    /// The other end of the connection.
     pub peer: IpAddr,
+    /// Whom failures are held against: the peer, or whom a trusted proxy names.
+    pub client: IpAddr,
+    /// Whether the browser of a session speaks https, to us or to the proxy in front.
+    pub is_encrypted: bool,
     pub certificate: Option<&'a ClientCert>,
     pub now: Now,
 }
@@ -60,8 +66,14 @@ pub enum Looked {
 pub struct Question {
     token: String,
     way: Way,
-    peer: IpAddr,
-    /// Comes through a trusted proxy: failures are not held against its address.
+    attempt: Attempt,
+}
+
+/// An attempt to sign on, and whom its failure is held against.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    client: IpAddr,
+    /// Comes through the proxy that signs callers on: failures are not held against an address.
     is_relayed: bool,
     now: Now,
 }
@@ -81,7 +93,16 @@ pub struct SignOn {
     introspection: Option<Introspection>,
     login: Option<Arc<Login>>,
     meter: Meter,
-    attempts: Arc<Attempts>,
+    failures: Arc<Failures>,
+}
+
+/// Failed attempts by address. They outlive a reload.
+#[derive(Debug, Default)]
+struct Failures {
+    /// All of them: an address with too many is told so in place of what was wrong. Nothing that is right is refused for it.
+    all: Attempts,
+    /// Those the provider was asked about. An address with too many of them is not asked about again for a while.
+    asked: Attempts,
 }
 
 #[derive(Debug)]
@@ -89,6 +110,8 @@ struct Oidc {
     settings: OidcSettings,
     jwks: Arc<Jwks>,
     checked: Cache,
+    /// Signatures that may be checked at once: half of the processors, so that forged tokens do not take all of them.
+    signatures: Semaphore,
 }
 
 impl SignOn {
@@ -102,7 +125,9 @@ impl SignOn {
                 || Arc::new(Jwks::new(oidc.keys.clone(), oidc.ring, Arc::clone(fetch))),
                 |known| Arc::clone(&known.jwks),
             );
-            Oidc { settings: oidc.clone(), jwks, checked: Cache::default() }
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            let signatures = Semaphore::new((processors / 2).max(1));
+            Oidc { settings: oidc.clone(), jwks, checked: Cache::default(), signatures }
         });
         let login = settings.oidc.as_ref().zip(oidc.as_ref()).and_then(|(settings, oidc)| {
             let known = before.and_then(|before| before.login.as_ref()).filter(|known| known.is_for(settings));
@@ -117,7 +142,7 @@ impl SignOn {
             introspection,
             login,
             meter: Meter::new(settings.limits.requests),
-            attempts: before.map_or_else(Arc::default, |before| Arc::clone(&before.attempts)),
+            failures: before.map_or_else(Arc::default, |before| Arc::clone(&before.failures)),
             settings,
         }
     }
@@ -142,14 +167,14 @@ impl SignOn {
 
     /// Who it is, as far as that can be said at once.
     pub fn look(&self, evidence: &Evidence<'_>) -> Result<Looked, Refused> {
-        let &Evidence { headers, peer, now, .. } = evidence;
-        let mut is_relayed = false;
+        let &Evidence { headers, peer, client, now, .. } = evidence;
+        let mut attempt = Attempt { client, is_relayed: false, now };
         if let Some(proxy) = &self.settings.proxy {
             match proxy.read(headers, peer) {
                 Ok(Said::Somebody(principal)) => return Ok(Looked::Known(principal.into())),
-                Ok(Said::Nobody) => is_relayed = true,
+                Ok(Said::Nobody) => attempt.is_relayed = true,
                 Ok(Said::Nothing) => {}
-                Err(error) => return Err(self.failed(peer, false, now, Some(Source::Proxy), error.to_string())),
+                Err(error) => return Err(self.failed(attempt, Some(Source::Proxy), error.to_string())),
             }
         }
         let mut authorizations = headers.get_all(AUTHORIZATION).iter();
@@ -157,40 +182,39 @@ impl SignOn {
             (None, _) => {}
             (Some(authorization), None) => {
                 return match bearer_token(authorization.as_bytes()) {
-                    Ok(token) => self.look_at_token(token, evidence, is_relayed),
-                    Err(reason) => Err(self.failed(peer, is_relayed, now, None, reason)),
+                    Ok(token) => self.look_at_token(token, attempt),
+                    Err(reason) => Err(self.failed(attempt, None, reason)),
                 };
             }
             (Some(_), Some(_)) => {
-                let reason = "the Authorization header is there more than once";
-                return Err(self.failed(peer, is_relayed, now, None, reason));
+                return Err(self.failed(attempt, None, "the Authorization header is there more than once"));
             }
         }
-        if let (Some(login), Some(session)) = (&self.login, cookie(headers, SESSION_COOKIES))
+        if let (Some(login), Some(session)) = (&self.login, SESSION_COOKIE.sent(headers, evidence.is_encrypted))
             && let Some(principal) = login.session(session, now)
         {
             return Ok(Looked::Known(principal.into()));
         }
-        if let (Some(settings), Some(certificate)) = (&self.settings.certificates, evidence.certificate) {
+        // What the proxy relays for nobody is nobody's: the certificate of the connection is the proxy's own.
+        if let (Some(settings), Some(certificate), false) =
+            (&self.settings.certificates, evidence.certificate, attempt.is_relayed)
+        {
             return match settings.principal(certificate, now) {
                 Ok(principal) => Ok(Looked::Known(principal.into())),
-                Err(reason) => Err(self.failed(peer, is_relayed, now, Some(Source::Certificate), reason)),
+                Err(reason) => Err(self.failed(attempt, Some(Source::Certificate), reason)),
             };
         }
         Ok(Looked::Known(Identity::ANONYMOUS))
     }
 
-    fn look_at_token(&self, token: &str, evidence: &Evidence<'_>, is_relayed: bool) -> Result<Looked, Refused> {
-        let &Evidence { peer, now, .. } = evidence;
+    fn look_at_token(&self, token: &str, attempt: Attempt) -> Result<Looked, Refused> {
+        let now = attempt.now;
         if token.starts_with(token::PREFIX) {
             return match self.tokens.find(token.as_bytes(), now.unix_s) {
                 Found::Principal(principal) => Ok(Looked::Known(principal.into())),
-                Found::Expired => {
-                    Err(self.failed(peer, is_relayed, now, Some(Source::Token), "the API token has expired"))
-                }
+                Found::Expired => Err(self.failed(attempt, Some(Source::Token), "the API token has expired")),
                 Found::Unknown => {
-                    let reason = "the API token is unknown or was revoked";
-                    Err(self.failed(peer, is_relayed, now, Some(Source::Token), reason))
+                    Err(self.failed(attempt, Some(Source::Token), "the API token is unknown or was revoked"))
                 }
             };
         }
@@ -204,42 +228,48 @@ impl SignOn {
             (_, Some(introspection)) => {
                 match introspection.known(&digest, now) {
                     Some(Ok(principal)) => return Ok(Looked::Known(principal.into())),
-                    Some(Err(error)) => return Err(self.not_introspected(peer, is_relayed, now, &error)),
+                    Some(Err(error)) => return Err(self.not_introspected(attempt, &error)),
                     None => {}
+                }
+                // Asking costs the provider something, so an address that was wrong too often has to wait. A signature
+                // is checked here and costs little: callers that share an address with a forger are served.
+                if !attempt.is_relayed
+                    && let Err(retry_after_s) = self.failures.asked.check(attempt.client, now)
+                {
+                    return Err(Refused::TooMany { retry_after_s });
                 }
                 Way::Introspection
             }
             (_, None) => {
-                let reason = "the token is of a kind that is not accepted here";
-                return Err(self.failed(peer, is_relayed, now, None, reason));
+                return Err(self.failed(attempt, None, "the token is of a kind that is not accepted here"));
             }
         };
-        // From here on it takes work.
-        if !is_relayed && let Err(retry_after_s) = self.attempts.check(peer, now) {
-            return Err(Refused::TooMany { retry_after_s });
-        }
         if token.len() > bearer::TOKEN_MAX {
-            return Err(self.failed(peer, is_relayed, now, None, bearer::BearerError::TooLong.to_string()));
+            return Err(self.failed(attempt, None, bearer::BearerError::TooLong.to_string()));
         }
-        Ok(Looked::Ask(Question { token: token.to_owned(), way, peer, is_relayed, now }))
+        Ok(Looked::Ask(Question { token: token.to_owned(), way, attempt }))
     }
 
     /// Looks into a token, at the provider if need be.
     pub async fn ask(&self, question: Question) -> Result<Identity, Refused> {
-        let Question { token, way, peer, is_relayed, now } = question;
+        let Question { token, way, attempt } = question;
+        let now = attempt.now;
         match (way, &self.oidc, &self.introspection) {
             (Way::Jwt, Some(oidc), _) => match oidc.check(&token, now).await {
                 Ok(identity) => Ok(identity),
-                Err(KeyError::Token(error)) => {
-                    Err(self.failed(peer, is_relayed, now, Some(Source::Oidc), error.to_string()))
-                }
+                Err(KeyError::Token(error)) => Err(self.failed(attempt, Some(Source::Oidc), error.to_string())),
                 Err(error @ KeyError::Unavailable) => {
                     Err(Refused::Unavailable { source: Source::Oidc, reason: error.to_string().into() })
                 }
             },
             (Way::Introspection, _, Some(introspection)) => match introspection.ask(&token, now).await {
                 Ok(principal) => Ok(principal.into()),
-                Err(error) => Err(self.not_introspected(peer, is_relayed, now, &error)),
+                Err(error) => {
+                    if !attempt.is_relayed && error != IntrospectError::Unavailable {
+                        self.failures.asked.failed(attempt.client, now);
+                    }
+                    Err(self.not_introspected(attempt, &error))
+                }
             },
             (Way::Jwt, None, _) | (Way::Introspection, _, None) => {
                 unreachable!("a question is put only where there is somebody to ask")
@@ -247,51 +277,65 @@ impl SignOn {
         }
     }
 
-    fn not_introspected(&self, peer: IpAddr, is_relayed: bool, now: Now, error: &IntrospectError) -> Refused {
+    fn not_introspected(&self, attempt: Attempt, error: &IntrospectError) -> Refused {
         let source = Source::Introspection;
         match error {
             IntrospectError::Unavailable => Refused::Unavailable { source, reason: error.to_string().into() },
             IntrospectError::Inactive | IntrospectError::Token(_) => {
-                self.failed(peer, is_relayed, now, Some(source), error.to_string())
+                self.failed(attempt, Some(source), error.to_string())
             }
         }
     }
 
     /// Remembers a failed attempt. An address with too many of them is told so instead.
-    fn failed(
-        &self,
-        peer: IpAddr,
-        is_relayed: bool,
-        now: Now,
-        source: Option<Source>,
-        reason: impl Into<Cow<'static, str>>,
-    ) -> Refused {
+    fn failed(&self, attempt: Attempt, source: Option<Source>, reason: impl Into<Cow<'static, str>>) -> Refused {
+        let Attempt { client, is_relayed, now } = attempt;
         if is_relayed {
             return Refused::Invalid { source, reason: reason.into() };
         }
-        if let Err(retry_after_s) = self.attempts.check(peer, now) {
+        if let Err(retry_after_s) = self.failures.all.check(client, now) {
             return Refused::TooMany { retry_after_s };
         }
-        self.attempts.failed(peer, now);
+        self.failures.all.failed(client, now);
         Refused::Invalid { source, reason: reason.into() }
     }
 }
 
-/// The cookie of a session. Where the connection is encrypted, its name makes browsers see to it that nobody else set it.
-pub const SESSION_COOKIES: [&str; 2] = ["__Host-leasehold-session", "leasehold-session"];
+/// A cookie, which has another name over https: `__Host-` makes browsers see to it that no other site and no plain
+/// connection set it. Which of the two counts is said by the scheme alone, so that the other cannot stand in for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Cookie {
+    secure: &'static str,
+    plain: &'static str,
+}
 
-/// The first of these cookies that was sent.
-pub fn cookie<'a>(headers: &'a HeaderMap, names: [&str; 2]) -> Option<&'a str> {
-    let sent =
-        headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
-    let pairs: Vec<(&str, &str)> = sent.filter_map(|pair| pair.trim().split_once('=')).collect();
-    names.iter().find_map(|name| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
+/// The cookie of a session.
+pub const SESSION_COOKIE: Cookie = Cookie::new("__Host-leasehold-session", "leasehold-session");
+
+impl Cookie {
+    pub const fn new(secure: &'static str, plain: &'static str) -> Self {
+        Cookie { secure, plain }
+    }
+
+    pub fn name(self, is_encrypted: bool) -> &'static str {
+        if is_encrypted { self.secure } else { self.plain }
+    }
+
+    /// Its value, if it was sent. The first one, should there be several.
+    pub fn sent(self, headers: &HeaderMap, is_encrypted: bool) -> Option<&str> {
+        let name = self.name(is_encrypted);
+        let sent =
+            headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
+        let mut pairs = sent.filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
 }
 
 impl Oidc {
     async fn check(&self, token: &str, now: Now) -> Result<Identity, KeyError> {
         let unverified = Unverified::parse(token)?;
         let key = self.jwks.key_for(&unverified, now).await?;
+        let _turn = self.signatures.acquire().await.map_err(|_| KeyError::Unavailable)?;
         let verified = unverified.verify(&key, &self.settings.expected, now)?;
         Ok(self.checked.put(Digest::of(token.as_bytes()), verified, now).into())
     }

@@ -188,6 +188,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_client_ca: Option<OsString>,
 
+    /// PEM file with the lists of those certificates that were revoked (CRL); it is read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_client_crl: Option<OsString>,
+
     /// required or optional: whether clients without one are turned away [default: required]
     #[arg(long, value_name = "WHETHER")]
     pub(crate) tls_client_auth: Option<String>,
@@ -252,6 +256,11 @@ pub(crate) struct ServeArgs {
     /// What absolute URLs in answers begin with [default: the host the caller used]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
+
+    /// Proxies whose X-Forwarded-For or Forwarded header is believed: addresses or networks with commas between them
+    /// [default: none]
+    #[arg(long, value_name = "NETWORKS")]
+    pub(crate) trusted_proxies: Option<String>,
 
     /// human or json [default: human]
     #[arg(long, value_name = "FORMAT")]

@@ -43,6 +43,7 @@ struct Texts {
     cert: Vec<u8>,
     key: Vec<u8>,
     ca: Option<Vec<u8>>,
+    crl: Option<Vec<u8>>,
 }
 
 /// Files that were read and make sense, to be served with.
@@ -138,17 +139,20 @@ impl Texts {
             cert: read(&files.cert)?,
             key: read(&files.key)?,
             ca: files.clients.as_ref().map(|clients| read(&clients.ca)).transpose()?,
+            crl: files.clients.as_ref().and_then(|clients| clients.crl.as_ref()).map(read).transpose()?,
         })
     }
 
     fn material(&self, files: &TlsFiles) -> Result<Material, ConfigError> {
         let clients = self.ca.as_deref().zip(files.clients.as_ref());
-        let clients = clients.map(|(ca, files)| Clients { ca, is_required: files.is_required });
+        let clients =
+            clients.map(|(ca, files)| Clients { ca, crl: self.crl.as_deref(), is_required: files.is_required });
         Material::read(&Pem { cert: &self.cert, key: &self.key, clients }).map_err(|error| {
             let file = match (error.file, &files.clients) {
                 (TlsFile::Key, _) => &files.key,
                 (TlsFile::ClientCa, Some(clients)) => &clients.ca,
-                (TlsFile::Cert | TlsFile::ClientCa, _) => &files.cert,
+                (TlsFile::ClientCrl, Some(clients)) => clients.crl.as_ref().unwrap_or(&clients.ca),
+                (TlsFile::Cert | TlsFile::ClientCa | TlsFile::ClientCrl, _) => &files.cert,
             };
             file.wrong(error)
         })
@@ -158,7 +162,7 @@ impl Texts {
     /// the key is in memory once.
     fn digest(&self) -> Digest {
         let mut all = Vec::new();
-        for text in [Some(&self.cert), Some(&self.key), self.ca.as_ref()].into_iter().flatten() {
+        for text in [Some(&self.cert), Some(&self.key), self.ca.as_ref(), self.crl.as_ref()].into_iter().flatten() {
             all.extend_from_slice(&text.len().to_le_bytes());
             all.extend_from_slice(text);
         }

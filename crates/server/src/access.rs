@@ -1,5 +1,6 @@
 //! What the log says of a request. Its path is there as a pattern only: the real one may hold a pool id, which is a credential.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -29,7 +30,14 @@ impl Route {
 
     /// One line for an answer: always where the operator wants an access log, else for what went wrong, to be seen when
     /// somebody looks for it.
-    pub(crate) fn log(&self, id: &RequestId, status: StatusCode, took: Duration, is_access_logged: bool) {
+    pub(crate) fn log(
+        &self,
+        id: &RequestId,
+        client: IpAddr,
+        status: StatusCode,
+        took: Duration,
+        is_access_logged: bool,
+    ) {
         if !is_access_logged && status.as_u16() < 400 && !tracing::enabled!(tracing::Level::TRACE) {
             // The usual: nobody wants the words that would be made below.
             return;
@@ -39,11 +47,11 @@ impl Route {
         // To the microsecond: more digits than that are noise.
         let took_ms = f64::from(u32::try_from(took.as_micros()).unwrap_or(u32::MAX)) / 1e3;
         if is_access_logged {
-            tracing::info!(target: "leasehold::access", request, method, route, status, took_ms, "answered");
+            tracing::info!(target: "leasehold::access", request, %client, method, route, status, took_ms, "answered");
         } else if status >= 400 {
-            tracing::debug!(request, method, route, status, took_ms, "refused");
+            tracing::debug!(request, %client, method, route, status, took_ms, "refused");
         } else {
-            tracing::trace!(request, method, route, status, took_ms, "answered");
+            tracing::trace!(request, %client, method, route, status, took_ms, "answered");
         }
     }
 }

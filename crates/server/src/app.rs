@@ -2,24 +2,26 @@
 //! lets the dialect word it.
 
 use std::future::ready;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
 use crate::access::Route;
-use crate::auth::{self, Audit, Guard, Standing};
+use crate::auth::{self, Audit, From, Guard, Standing};
 use crate::dashboard;
 use crate::dialect::{Call, claims, ensure_position, lock, pools};
 use crate::docs;
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
-use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, request, response};
+use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, client_of, request, response};
 use crate::metrics;
 use crate::observe::{self, Observer};
 use crate::openapi;
@@ -28,6 +30,8 @@ use crate::settings::Settings;
 use crate::trace::RequestSpan;
 
 const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
+/// For a year browsers speak https alone to a name that was reached so.
+const HTTPS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 #[derive(Debug)]
 pub struct App {
@@ -61,6 +65,8 @@ pub(crate) enum Asked {
 struct Came {
     parts: Parts,
     peer: Peer,
+    /// Whom limits and logs go by.
+    client: IpAddr,
     id: RequestId,
 }
 
@@ -101,14 +107,15 @@ impl App {
     }
 
     async fn parse(&self, came: &Came, body: Incoming, route: &mut Route) -> Result<Understood, Problem> {
-        let Came { parts, peer, id } = came;
+        let Came { parts, peer, client, id } = came;
+        let from = From { peer, client: *client };
         request::check_head(parts)?;
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
         (route.dialect, route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
         // Before the body is read: who it is says the head.
         let counted = &self.observer.metrics.sign_ins;
         let caller =
-            self.guard.admit(endpoint.handler, parts, peer, &self.settings, || self.driver.now(), counted).await?;
+            self.guard.admit(endpoint.handler, parts, from, &self.settings, || self.driver.now(), counted).await?;
         let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
         let call = Call { settings: &self.settings, parts, params, body };
         let mut asked = match endpoint.handler {
@@ -128,7 +135,9 @@ impl App {
             Some(caller) => {
                 let audit = auth::authorize(&mut asked, caller, &self.driver, id, counted).await?;
                 if let Asked::Observe(observe::Asked::Events(subscription)) = &mut asked {
-                    subscription.as_long_as(Standing::new(&self.guard, &self.driver, &parts.headers, peer));
+                    let is_encrypted = self.settings.is_encrypted();
+                    let standing = Standing::new(&self.guard, &self.driver, &parts.headers, from, is_encrypted);
+                    subscription.as_long_as(standing);
                 }
                 audit
             }
@@ -172,6 +181,12 @@ impl App {
     }
 }
 
+/// Whether the caller calls us `localhost`: that name is everybody's, and what else runs there may speak plain HTTP.
+fn is_this_machine(parts: &Parts) -> bool {
+    let named = parts.uri.host().or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok()));
+    named.is_none_or(|host| host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost")))
+}
+
 type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
 
 impl Handler for App {
@@ -199,7 +214,9 @@ impl Handler for App {
         let span = RequestSpan::new(&parts.headers, &id);
         // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
         // every waiter's memory.
-        let came = Came { parts, peer, id: id.clone() };
+        let client = client_of(peer.addr.ip(), &parts.headers, &self.settings.trusted_proxies);
+        let is_https_only = self.settings.speaks_tls && !is_this_machine(&parts);
+        let came = Came { parts, peer, client, id: id.clone() };
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
         let told = span.clone();
         span.around(async move {
@@ -215,12 +232,15 @@ impl Handler for App {
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.driver);
             response.headers_mut().insert(SERVICE, self.service.clone());
+            if is_https_only {
+                response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
+            }
             if let Some(audit) = audit {
                 audit.answered(response.status().as_u16());
             }
             let (status, took) = (response.status(), came_at.elapsed());
             self.observer.metrics.request(route.dialect, status.as_u16(), took);
-            route.log(&id, status, took, self.settings.access_log);
+            route.log(&id, client, status, took, self.settings.access_log);
             told.answered(&route, status);
             response
         })

@@ -3,6 +3,8 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
+
 use crate::http::HttpLimits;
 
 const S_US: u64 = 1_000_000;
@@ -31,6 +33,8 @@ pub struct Settings {
     pub speaks_tls: bool,
     /// Where callers are served, for a listener that does not serve them itself.
     pub callers_addr: Option<SocketAddr>,
+    /// Proxies whose word about the address of a caller is taken.
+    pub trusted_proxies: Vec<IpNet>,
     /// How long an answer waits for the store before it becomes a 502.
     pub store_timeout_us: u64,
     /// Callers waiting in queues, in all. The next one gets a 503.
@@ -41,6 +45,13 @@ pub struct Settings {
     pub events_kept: usize,
     /// The limits of the HTTP side.
     pub http: HttpLimits,
+}
+
+impl Settings {
+    /// Whether a browser that speaks to us does so over https: `public_url` says what it sees, else what we speak.
+    pub fn is_encrypted(&self) -> bool {
+        self.public_url.as_ref().map_or(self.speaks_tls, |url| url.starts_with("https://"))
+    }
 }
 
 impl Default for Settings {
@@ -56,6 +67,7 @@ impl Default for Settings {
             public_url: None,
             speaks_tls: false,
             callers_addr: None,
+            trusted_proxies: Vec::new(),
             store_timeout_us: 10 * S_US,
             max_waiters: 100_000,
             access_log: false,

@@ -62,7 +62,8 @@ impl<'a> Unverified<'a> {
         Ok(Unverified { algorithm: algorithm(&header)?, kid: kid(&header)?, message, claims, signature })
     }
 
-    /// Believes the token, if this key signed it and everything it says is as expected.
+    /// Believes the token, if this key signed it and everything it says is as expected. What costs next to nothing to check
+    /// comes first, so that a flood of tokens that say the wrong thing costs no signature.
     pub fn verify(&self, key: &VerifyingKey, expected: &Expected, now: Now) -> Result<Verified, BearerError> {
         // The key says which algorithms it is for. The token's word alone would let it choose a weaker one.
         if !key.allows(self.algorithm) {
@@ -71,12 +72,13 @@ impl<'a> Unverified<'a> {
         if self.signature.is_empty() || URL_SAFE_NO_PAD.decode(self.signature).is_err() {
             return Err(BearerError::NotBase64("signature"));
         }
+        let verified = expected.check(&object("claims", self.claims)?, now)?;
         let is_signed =
             jsonwebtoken::crypto::verify(self.signature, self.message.as_bytes(), key.decoding(), self.algorithm);
         if !is_signed.unwrap_or(false) {
             return Err(BearerError::BadSignature);
         }
-        expected.check(&object("claims", self.claims)?, now)
+        Ok(verified)
     }
 }
 

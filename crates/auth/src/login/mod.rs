@@ -1,11 +1,12 @@
-//! A login of our own for people with browsers: OpenID Connect's authorization code flow with PKCE. Nothing is remembered
-//! here between two requests: what has to be is sealed into cookies that only this process can read.
+//! A login of our own for people with browsers: OpenID Connect's authorization code flow with PKCE. What has to be remembered
+//! between two requests is sealed into cookies that only this process can read; what is remembered here is who logged out.
 //!
 //! ```text
 //! /login ─ begin ─▶ provider (state, nonce, challenge)          cookie: flow (state, nonce, verifier, where to go back to)
 //! /callback ─ finish ─ code + verifier ─▶ provider ─▶ id token   cookie: session (name, groups, until when)
 //! ```
 
+mod ended;
 mod seal;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::jwks::{Jwks, KeyError, Provider};
 use crate::secret::Digest;
 use crate::settings::{LoginSettings, OidcSettings};
 use crate::{Now, json};
+use ended::Ended;
 use seal::Sealer;
 
 /// How long somebody may take to type a password.
@@ -64,6 +66,7 @@ pub struct Login {
     jwks: Arc<Jwks>,
     fetch: Arc<dyn Fetch>,
     sealer: Sealer,
+    ended: Ended,
     provider: Mutex<Option<(Provider, u64)>>,
 }
 
@@ -105,6 +108,8 @@ struct Flow {
 struct Session {
     name: String,
     groups: Vec<String>,
+    /// On the monotonic clock of the process that sealed it, which is the only one that can open it.
+    began_us: u64,
     expires_at_s: u64,
 }
 
@@ -120,6 +125,7 @@ impl Login {
             jwks: Arc::clone(jwks),
             fetch: Arc::clone(fetch),
             sealer: Sealer::new(),
+            ended: Ended::default(),
             provider: Mutex::new(None),
         })
     }
@@ -183,6 +189,7 @@ impl Login {
         let session = Session {
             name: principal.name.to_string(),
             groups: principal.groups.iter().map(ToString::to_string).collect(),
+            began_us: now.mono_us,
             expires_at_s: now.unix_s + lasts_s,
         };
         let session = self.seal("session", &session);
@@ -195,11 +202,19 @@ impl Login {
     /// Whose session this is. One that has ended, or that somebody else sealed, is nobody's.
     pub fn session(&self, sealed: &str, now: Now) -> Option<Principal> {
         let session: Session = self.open("session", sealed)?;
-        (now.unix_s < session.expires_at_s).then(|| Principal {
+        let is_on = now.unix_s < session.expires_at_s && !self.ended.has(&session.name, session.began_us);
+        is_on.then(|| Principal {
             name: session.name.into(),
             groups: session.groups.into_iter().map(Into::into).collect(),
             source: Source::Session,
         })
+    }
+
+    /// Ends all sessions of whoever this one belongs to, in every browser. Gives the name.
+    pub fn end(&self, sealed: &str, now: Now) -> Option<Arc<str>> {
+        let principal = self.session(sealed, now)?;
+        self.ended.end(&principal.name, now.mono_us, self.settings.session_us);
+        Some(principal.name)
     }
 
     /// A code for an id token, from the provider itself.

@@ -177,3 +177,23 @@ fn nobody_is_sent_elsewhere() {
         assert_eq!(local_path(wanted), expected, "{wanted:?}");
     }
 }
+
+/// The cookie of a session that was ended is worth nothing, also where it was copied to, and so are the name's others.
+#[tokio::test]
+async fn a_logout_ends_every_session_of_the_name() {
+    let world = world();
+    let at = |seconds: u64| Now { unix_s: NOW.unix_s + seconds, mono_us: NOW.mono_us + seconds * 1_000_000 };
+    let log_in = async |seconds: u64| {
+        let (begun, asked) = world.begin().await;
+        world.issue(&Claims::good().with("aud", &json!("dash")).with("nonce", &json!(asked["nonce"])));
+        world.login.finish(callback(&asked["state"]), Some(&begun.flow), at(seconds)).await.unwrap().session
+    };
+    let (here, elsewhere) = (log_in(1).await, log_in(2).await);
+    assert!(world.login.session(&here, at(3)).is_some() && world.login.session(&elsewhere, at(3)).is_some());
+    assert_eq!(world.login.end("nonsense", at(3)), None);
+    assert_eq!(world.login.end(&here, at(3)).as_deref(), Some("alice"));
+    assert!(world.login.session(&here, at(4)).is_none() && world.login.session(&elsewhere, at(4)).is_none());
+    assert_eq!(world.login.end(&here, at(4)), None, "it is over");
+    let again = log_in(5).await;
+    assert!(world.login.session(&again, at(6)).is_some());
+}

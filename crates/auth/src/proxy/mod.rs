@@ -108,7 +108,7 @@ impl ProxySettings {
         let Some(header) = &self.groups_header else { return Ok(Vec::new()) };
         let Some(text) = text(headers, header)?.filter(|&text| text != "(null)") else { return Ok(Vec::new()) };
         let mut groups = Vec::new();
-        for group in text.split(self.groups_separator).map(str::trim).filter(|group| !group.is_empty()) {
+        for group in text.split(self.groups_separator).map(str::trim_ascii).filter(|group| !group.is_empty()) {
             let group = format!("{}{group}", self.group_prefix);
             check_name(&group).map_err(|problem| ProxyError::BadGroup(header.clone(), problem))?;
             if groups.len() == GROUPS_MAX {
@@ -161,5 +161,6 @@ fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ProxyError> {
     let Some(bytes) = once(headers, name)? else { return Ok(None) };
-    std::str::from_utf8(bytes).map(|text| Some(text.trim())).map_err(|_| ProxyError::NotText(name.clone()))
+    // ASCII alone: a no-break space at the end of a name makes it another name, which is refused.
+    std::str::from_utf8(bytes.trim_ascii()).map(Some).map_err(|_| ProxyError::NotText(name.clone()))
 }

@@ -57,7 +57,8 @@ fn look(
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_str(value).unwrap());
     }
-    let evidence = Evidence { headers: &map, peer: peer.parse().unwrap(), certificate: cert, now: NOW };
+    let peer = peer.parse().unwrap();
+    let evidence = Evidence { headers: &map, peer, client: peer, is_encrypted: false, certificate: cert, now: NOW };
     match it.look(&evidence)? {
         Looked::Known(identity) => Ok(identity
             .principal()
@@ -79,7 +80,9 @@ fn the_first_source_that_has_something_to_say_decides() {
         (ELSEWHERE, &[token], Some(&cert), "ci by token"),
         (PROXY, &[secret, user, token], Some(&cert), "alice by proxy"),
         (PROXY, &[secret, token], None, "ci by token"),
-        (PROXY, &[secret], Some(&cert), "host-7 by certificate"),
+        // The certificate is the proxy's own, and the proxy is nobody.
+        (PROXY, &[secret], Some(&cert), "nobody"),
+        (PROXY, &[secret, ("x-remote-user", "(null)")], Some(&cert), "nobody"),
         (PROXY, &[secret, user, ("authorization", "Basic eDp5")], None, "alice by proxy"),
     ] {
         assert_eq!(look(&it, peer, headers, cert).as_deref(), Ok(expected), "{peer} {headers:?}");
@@ -158,7 +161,7 @@ async fn a_token_that_was_checked_a_moment_ago_is_not_trusted_past_its_end() {
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).unwrap())]);
     let look = |after_s: u64| {
         let now = Now { unix_s: NOW.unix_s + after_s, mono_us: after_s * 1_000_000 };
-        it.look(&Evidence { headers: &headers, peer: ELSEWHERE.parse().unwrap(), certificate: None, now })
+        it.look(&evidence(&headers, now))
     };
     let Ok(Looked::Ask(question)) = look(0) else { panic!("it is new") };
     assert_eq!(&**it.ask(question).await.unwrap().name().unwrap(), "alice");
@@ -168,16 +171,53 @@ async fn a_token_that_was_checked_a_moment_ago_is_not_trusted_past_its_end() {
     assert!(matches!(refused, Err(Refused::Invalid { source: Some(Source::Oidc), .. })), "{refused:?}");
 }
 
+fn evidence(headers: &HeaderMap, now: Now) -> Evidence<'_> {
+    let peer = ELSEWHERE.parse().unwrap();
+    Evidence { headers, peer, client: peer, is_encrypted: false, certificate: None, now }
+}
+
+/// Ten bad tokens made every JWT of the same address wait that was not checked a moment ago.
+#[tokio::test]
+async fn a_forger_does_not_lock_out_those_who_share_its_address() {
+    use crate::bearer::tests::{Claims, ISSUER, NOW, Signer, expected, jwks};
+    let (signer, forger) = (Signer::new("ES256", "k1"), Signer::new("ES256", "k1"));
+    let keys = crate::jwks::KeySource {
+        issuer: ISSUER.to_owned(),
+        jwks_uri: Some("https://login.example.org/keys".to_owned()),
+        allow_http: false,
+    };
+    let oidc = OidcSettings { keys, ring: crate::jwks::RingSettings::default(), expected: expected(), login: None };
+    let fetch: Arc<dyn Fetch> = Arc::new(Provider(jwks(&[&signer])));
+    let it = SignOn::new(Settings { oidc: Some(oidc), ..Settings::default() }, &fetch, None);
+    let headers = |token: String| {
+        HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).unwrap())])
+    };
+    for number in 0..50 {
+        let wrong = headers(forger.sign(&Claims::good().with("n", &serde_json::json!(number))));
+        let Ok(Looked::Ask(question)) = it.look(&evidence(&wrong, NOW)) else { panic!("a signature is to be checked") };
+        let refused = it.ask(question).await.unwrap_err();
+        assert_eq!(matches!(refused, Refused::TooMany { .. }), number >= 10, "{number}: {refused:?}");
+    }
+    for number in 0..20 {
+        let good = headers(signer.sign(&Claims::good().with("n", &serde_json::json!(number))));
+        let Ok(Looked::Ask(question)) = it.look(&evidence(&good, NOW)) else { panic!("{number} was locked out") };
+        assert_eq!(&**it.ask(question).await.unwrap().name().unwrap(), "alice");
+    }
+}
+
 #[test]
-fn cookies_are_found_among_others() {
-    for (sent, expected) in [
-        ("a=1; leasehold-session=x; b=2", Some("x")),
-        ("leasehold-session=x; __Host-leasehold-session=y", Some("y")),
-        ("xleasehold-session=x", None),
-        ("", None),
+fn which_cookie_counts_is_said_by_the_scheme_alone() {
+    for (sent, plain, secure) in [
+        ("a=1; leasehold-session=x; b=2", Some("x"), None),
+        ("leasehold-session=x; __Host-leasehold-session=y", Some("x"), Some("y")),
+        ("__Host-leasehold-session=y", None, Some("y")),
+        ("leasehold-session=1; leasehold-session=2", Some("1"), None),
+        ("xleasehold-session=x", None, None),
+        ("", None, None),
     ] {
         let headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_static(sent))]);
-        assert_eq!(cookie(&headers, SESSION_COOKIES), expected, "{sent}");
+        assert_eq!(SESSION_COOKIE.sent(&headers, false), plain, "{sent}");
+        assert_eq!(SESSION_COOKIE.sent(&headers, true), secure, "{sent}");
     }
 }
 

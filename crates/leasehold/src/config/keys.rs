@@ -2,9 +2,11 @@
 //! `LEASEHOLD_MAX_TTL` in the environment and `max_ttl` in the file.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
 use leasehold_server::duration::{format_us, parse_setting};
 
 use crate::logging::{self, LogFormat};
@@ -37,6 +39,8 @@ pub(crate) enum Rule {
     Duration(RangeInclusive<u64>),
     Integer(RangeInclusive<u64>),
     Url,
+    /// Addresses and networks.
+    Networks,
     /// Where traces go.
     Collector,
     LogFormat,
@@ -48,7 +52,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 25] = [
+pub(crate) static KEYS: [Key; 27] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
     Key {
@@ -60,6 +64,11 @@ pub(crate) static KEYS: [Key; 25] = [
     Key {
         name: "tls_client_ca",
         rule: Rule::File("a PEM file with the certificates that vouch for clients"),
+        default: None,
+    },
+    Key {
+        name: "tls_client_crl",
+        rule: Rule::File("a PEM file with the lists of client certificates that were revoked"),
         default: None,
     },
     Key { name: "tls_client_auth", rule: Rule::ClientAuth, default: None },
@@ -78,6 +87,7 @@ pub(crate) static KEYS: [Key; 25] = [
     Key { name: "threads", rule: Rule::Integer(1..=1_024), default: None },
     key("events_kept", "100000", Rule::Integer(1_000..=10_000_000)),
     Key { name: "public_url", rule: Rule::Url, default: None },
+    Key { name: "trusted_proxies", rule: Rule::Networks, default: None },
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),
     key("access_log", "false", Rule::Bool),
@@ -114,6 +124,9 @@ impl fmt::Display for Rule {
             }
             Rule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
             Rule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
+            Rule::Networks => {
+                f.write_str("addresses or networks with commas between them, such as 127.0.0.1,10.1.2.0/24")
+            }
             Rule::Collector => f.write_str("a URL such as http://localhost:4318"),
             Rule::LogFormat => f.write_str("human or json"),
             Rule::LogFilter => {
@@ -202,6 +215,17 @@ pub(crate) fn read_url(text: &str) -> Result<String, String> {
     } else {
         Ok(text.trim_end_matches('/').to_owned())
     }
+}
+
+/// Each of a list. The whole world is a mistake: its word would be anybody's.
+pub(crate) fn read_networks(text: &str) -> Result<Vec<IpNet>, String> {
+    text.split(',').map(|part| read_network(part.trim()).map_err(str::to_owned)).collect()
+}
+
+pub(crate) fn read_network(text: &str) -> Result<IpNet, &'static str> {
+    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let network = network.map_err(|_| "is neither an address nor a network")?;
+    if network.prefix_len() == 0 { Err("is the whole world, and so would be anybody's headers") } else { Ok(network) }
 }
 
 /// Where traces go: plain http, as a collector is usually next door, and only where they can be made.

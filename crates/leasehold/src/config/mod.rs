@@ -155,6 +155,7 @@ impl Chosen {
             retain_finished_us: self.duration("retain_finished")?,
             retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
             public_url: self.optional("public_url", keys::read_url)?,
+            trusted_proxies: self.optional("trusted_proxies", keys::read_networks)?.unwrap_or_default(),
             speaks_tls: tls.is_some(),
             // Only known once it listens.
             callers_addr: None,

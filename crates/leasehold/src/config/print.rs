@@ -46,6 +46,7 @@ impl Loaded {
             | Rule::File(_)
             | Rule::ClientAuth
             | Rule::Url
+            | Rule::Networks
             | Rule::Collector
             | Rule::LogFormat
             | Rule::LogFilter => quoted(given),

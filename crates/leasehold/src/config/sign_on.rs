@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::{HeaderName, Uri};
-use ipnet::IpNet;
 use jiff::{Timestamp, civil};
 use leasehold_auth::bearer::{ClaimPath, Expected};
 use leasehold_auth::certificate::{CertificateSettings, NameFrom};
@@ -19,6 +18,7 @@ use leasehold_auth::token::TokenSettings;
 use leasehold_auth::{Policy, Settings};
 
 use super::ConfigError;
+use super::keys;
 use super::policy;
 use super::section::Section;
 
@@ -56,8 +56,8 @@ pub(crate) fn read(file: &Section<'_>, read: Read<'_>) -> Result<Option<Settings
         introspection: auth.section("introspection")?.map(|section| introspection(&section, read)).transpose()?,
         proxy: auth.section("proxy")?.map(|section| proxy(&section, read)).transpose()?,
         certificates: auth.section("certificates")?.map(|section| certificates(&section)).transpose()?,
-        pools_require_sign_on: auth.boolean("pools_require_sign_on", false)?,
-        bind_lock_client: auth.boolean("bind_lock_client", false)?,
+        pools_require_sign_on: auth.boolean("pools_require_sign_on", true)?,
+        bind_lock_client: auth.boolean("bind_lock_client", true)?,
         policy: Policy::new(rules.iter().map(policy::rule).collect::<Result<_, _>>()?),
         limits: limits.map(|section| policy::limits(&section)).transpose()?.unwrap_or_default(),
     };
@@ -79,7 +79,9 @@ fn tokens(auth: &Section<'_>) -> Result<Vec<TokenSettings>, ConfigError> {
     for section in auth.sections("token")? {
         let name = section.parsed("name", NAME_RULE, read_name)?.ok_or_else(|| section.missing("name", NAME_RULE))?;
         let rule = "the digest that `leasehold token new` printed";
-        let digest = section.parsed("digest", rule, Digest::parse)?.ok_or_else(|| section.missing("digest", rule))?;
+        // What is in its place may be the token itself.
+        let digest = section.parsed("digest", rule, Digest::parse).map_err(ConfigError::without_value)?;
+        let digest = digest.ok_or_else(|| section.missing("digest", rule))?;
         let expires_at_s = section.time("expires", "a date or an RFC 3339 time", read_time)?;
         let groups = names(&section, "groups")?;
         section.finish()?;
@@ -184,7 +186,8 @@ fn proxy(section: &Section<'_>, read: Read<'_>) -> Result<ProxySettings, ConfigE
     let rule = format!("one of {presets}");
     let preset = section.parsed("preset", &rule, |text| Preset::parse(text).ok_or("is none of these"))?;
     let from_rule = "the addresses or networks of the proxy, such as 127.0.0.1 or 10.1.2.0/24";
-    let from = section.list("from", from_rule, read_network)?.ok_or_else(|| section.missing("from", from_rule))?;
+    let from =
+        section.list("from", from_rule, keys::read_network)?.ok_or_else(|| section.missing("from", from_rule))?;
     if from.is_empty() {
         return Err(section.wrong("from", from_rule, "is empty"));
     }
@@ -301,12 +304,6 @@ fn read_url(text: &str, allow_http: bool) -> Result<String, &'static str> {
         return Err("has characters that do not belong there");
     }
     Ok(text.to_owned())
-}
-
-fn read_network(text: &str) -> Result<IpNet, &'static str> {
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let network = network.map_err(|_| "is neither an address nor a network")?;
-    if network.prefix_len() == 0 { Err("is the whole world, and so would be anybody's headers") } else { Ok(network) }
 }
 
 /// A day, from its beginning in UTC, or a point in time. In seconds since 1970.

@@ -154,7 +154,7 @@ fn mistakes_are_told_with_key_problem_and_line() {
         ),
         (
             "[[auth.token]]\nname = \"ci\"\ndigest = \"lh_1234\"".to_owned(),
-            "auth.token.digest must be the digest that `leasehold token new` printed, but \"lh_1234\" does not begin with sha256: (file f line 3)",
+            "auth.token.digest must be the digest that `leasehold token new` printed, but it does not begin with sha256: (file f line 3)",
         ),
         (
             format!("{TOKEN}{TOKEN}"),

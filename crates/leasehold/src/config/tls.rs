@@ -1,4 +1,4 @@
-//! The four settings of TLS, as the files they name. What is in the files is looked at when they are served with, so that
+//! The five settings of TLS, as the files they name. What is in the files is looked at when they are served with, so that
 //! commands that only need the configuration need no right to read a private key.
 
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ pub(crate) struct TlsFiles {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientFiles {
     pub(crate) ca: NamedFile,
+    /// The certificates that were taken back.
+    pub(crate) crl: Option<NamedFile>,
     /// Whether nobody comes in without a certificate.
     pub(crate) is_required: bool,
 }
@@ -42,12 +44,16 @@ impl Chosen {
     /// All of them or none: half of TLS is a mistake, and plain HTTP in its place would be a worse one.
     pub(super) fn tls(&self) -> Result<Option<TlsFiles>, ConfigError> {
         let clients = self.file("tls_client_ca")?;
+        let crl = self.file("tls_client_crl")?;
         let is_required = self.optional("tls_client_auth", keys::read_client_auth)?;
         let needs = |name: &str, other: &str| {
             let (_, given) = self.entry(name);
             let source = given.as_ref().map_or_else(String::new, |given| format!(" ({})", given.source));
             Err(ConfigError::new(format!("{name} is of no use without {other}{source}")))
         };
+        if clients.is_none() && crl.is_some() {
+            return needs("tls_client_crl", "tls_client_ca");
+        }
         let (cert, key) = match (self.file("tls_cert")?, self.file("tls_key")?) {
             (Some(cert), Some(key)) => (cert, key),
             (Some(_), None) => return needs("tls_cert", "tls_key, the file with its private key"),
@@ -57,7 +63,7 @@ impl Chosen {
             (None, None) => return Ok(None),
         };
         let clients = match clients {
-            Some(ca) => Some(ClientFiles { ca, is_required: is_required.unwrap_or(true) }),
+            Some(ca) => Some(ClientFiles { ca, crl, is_required: is_required.unwrap_or(true) }),
             None if is_required.is_some() => return needs("tls_client_auth", "tls_client_ca"),
             None => None,
         };

@@ -64,19 +64,42 @@ fn the_manifest_runs_one_locked_down_server_with_options_that_exist() {
 
     let args: Vec<&str> = container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
     assert_eq!(args[0], "serve");
-    assert!(args.contains(&&*format!("--data={}", mounted["mountPath"].as_str().unwrap())), "{args:?}");
+    let data = format!("--data={}/", mounted["mountPath"].as_str().unwrap());
+    assert!(args.iter().any(|arg| arg.starts_with(&data)), "{args:?}");
     options_exist(args[1..].iter().map(|arg| arg.split_once('=').unwrap().0));
     let label = &set["selector"]["matchLabels"];
     for selector in [
         &of_kind("Service")["spec"]["selector"],
         &of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         &set["template"]["metadata"]["labels"],
+        &of_kind("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
     ] {
         assert_eq!(selector, label);
     }
-    // What it is told to do it does, up to the point where a machine is needed.
-    let output = output_of(leasehold().args(&args).arg("--print-config"));
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    // Both ports are closed but to namespaces that are named, and it calls nobody.
+    let closed = &of_kind("NetworkPolicy")["spec"];
+    assert_eq!(closed["policyTypes"], serde_json::json!(["Ingress", "Egress"]));
+    assert!(closed["ingress"].as_array().unwrap().iter().all(|rule| rule["from"].is_array()), "{closed}");
+    assert_eq!(closed["egress"], serde_json::json!([]));
+    // What it is told to do it does, up to the point where a machine is needed. Callers sign on, with a digest that has to
+    // be put in first.
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("leasehold.toml");
+    let config = of_kind("ConfigMap")["data"]["leasehold.toml"].as_str().unwrap();
+    let args: Vec<&str> = args.into_iter().filter(|arg| !arg.starts_with("--config=")).collect();
+    let started_with = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let output = output_of(leasehold().args(&args).arg("--config").arg(&file).arg("--print-config"));
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, _, said) = started_with(config);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("auth.token.digest must be the digest that `leasehold token new` printed"), "{said}");
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let (code, shown, said) =
+        started_with(&config.replace("put here the digest that leasehold token new printed", &digest));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(shown.contains(&digest), "{shown}");
 }
 
 #[test]
@@ -88,6 +111,7 @@ fn the_container_file_names_settings_that_exist() {
         .map(|name| format!("--{}", name.trim_start_matches("LEASEHOLD_").to_lowercase().replace('_', "-")))
         .collect();
     options_exist(options.iter().map(String::as_str));
+    assert!(text.contains("LEASEHOLD_CONFIG=/etc/leasehold/leasehold.toml"), "callers sign on");
     for line in
         ["USER 65532:65532", "VOLUME /data", "EXPOSE 8080", "CMD [\"/leasehold\", \"healthcheck\"]", "CMD [\"serve\"]"]
     {

@@ -105,7 +105,7 @@ fn quiet(hunt: &mut Hunt, level: &str, format: &str) {
         let addr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = leasehold();
         command.args(["serve", "--log-level", level, "--log-format", format, "--listen", &addr.to_string(), "--data"]);
-        command.arg(directory.path()).stderr(std::process::Stdio::piped());
+        command.arg(directory.path().join("data")).stderr(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
         loop {
             if let Ok(client) = Client::connect(addr) {

@@ -62,6 +62,12 @@ pub(super) fn logged_in(who: &str, id: &RequestId) {
     tracing::info!(target: TARGET, who, source = "oidc", action = "login", on = "the dashboard", outcome = "done", request, "audit");
 }
 
+/// Somebody logged out, and all of their sessions ended.
+pub(super) fn logged_out(who: &str, id: &RequestId) {
+    let request = id.as_str();
+    tracing::info!(target: TARGET, who, source = "session", action = "logout", on = "the dashboard", outcome = "done", request, "audit");
+}
+
 /// The sign-on settings were read again.
 pub fn reloaded(outcome: &str) {
     tracing::info!(target: TARGET, who = "the operator", source = "signal", action = "reload", on = "sign-on", outcome, "audit");

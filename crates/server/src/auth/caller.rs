@@ -18,9 +18,10 @@ impl Caller {
         self.sign_on.policy().allows(&self.identity, action, target)
     }
 
-    /// Whether something of this owner is the caller's own. What belongs to nobody belongs to callers without a name.
+    /// Whether something of this owner is the caller's own. Callers without a name own nothing, and what has no owner, as
+    /// it was made before callers signed on, is nobody's.
     pub(crate) fn owns(&self, owner: Option<&Arc<str>>) -> bool {
-        self.identity.name() == owner
+        self.identity.name().is_some_and(|name| owner == Some(name))
     }
 
     /// Whether a claim is shown to this caller: its own, or one on a resource it may inspect.

@@ -7,7 +7,7 @@ use http::header::{HeaderMap, HeaderValue, LOCATION, ORIGIN, SET_COOKIE};
 use http::{Response, StatusCode};
 use leasehold_auth::Now;
 use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
-use leasehold_auth::sign_on::{SESSION_COOKIES, cookie};
+use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
 
 use super::{Guard, audit};
 use crate::dialect::{Call, claims};
@@ -15,7 +15,7 @@ use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
 
 /// Holds a login under way.
-const FLOW_COOKIES: [&str; 2] = ["__Host-leasehold-login", "leasehold-login"];
+const FLOW_COOKIE: Cookie = Cookie::new("__Host-leasehold-login", "leasehold-login");
 
 /// Seconds after which to try again when the provider is away.
 const RETRY_PROVIDER_S: u32 = 5;
@@ -26,6 +26,7 @@ pub(crate) struct Step {
     login: Arc<Login>,
     /// Where we are for the browser.
     base_url: String,
+    is_encrypted: bool,
     what: What,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Step {
 enum What {
     Begin { return_to: String },
     Finish { callback: Callback, flow: Option<String> },
-    Forget,
+    Forget { session: Option<String> },
 }
 
 pub(super) fn begin(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
@@ -46,12 +47,13 @@ pub(super) fn finish(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
     let query = Query::parse(call.parts.uri.query())?;
     let text = |name: &str| query.get(name).map(str::to_owned);
     let callback = Callback { state: text("state"), code: text("code"), error: text("error") };
-    let flow = cookie(&call.parts.headers, FLOW_COOKIES).map(str::to_owned);
+    let flow = FLOW_COOKIE.sent(&call.parts.headers, call.settings.is_encrypted()).map(str::to_owned);
     step(call, guard, What::Finish { callback, flow })
 }
 
 pub(super) fn forget(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
-    let step = step(call, guard, What::Forget)?;
+    let session = SESSION_COOKIE.sent(&call.parts.headers, call.settings.is_encrypted()).map(str::to_owned);
+    let step = step(call, guard, What::Forget { session })?;
     if is_same_origin(&call.parts.headers, &step.base_url) { Ok(step) } else { Err(cross_site()) }
 }
 
@@ -61,27 +63,30 @@ fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
         Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
             .coded(Code::NoLogin)
     })?;
-    Ok(Step { login, base_url: claims::routes::base_url(call), what })
+    Ok(Step { login, base_url: claims::routes::base_url(call), is_encrypted: call.settings.is_encrypted(), what })
 }
 
 pub(super) async fn answer(step: Step, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
-    let Step { login, base_url, what } = step;
-    let jar = Jar { is_secure: base_url.starts_with("https://") };
+    let Step { login, base_url, is_encrypted, what } = step;
+    let jar = Jar { is_encrypted };
     match what {
         What::Begin { return_to } => {
             let begun =
                 login.begin(format!("{base_url}/callback"), &return_to, now).await.map_err(|error| word(&error))?;
-            Ok(redirect(id, &begun.location, &[jar.set(FLOW_COOKIES, &begun.flow, FLOW_S)]))
+            Ok(redirect(id, &begun.location, &[jar.set(FLOW_COOKIE, &begun.flow, FLOW_S)]))
         }
         What::Finish { callback, flow } => {
             let finished = login.finish(callback, flow.as_deref(), now).await.map_err(|error| word(&error))?;
             audit::logged_in(&finished.principal.name, id);
-            let cookies = [jar.set(SESSION_COOKIES, &finished.session, finished.lasts_s), jar.set(FLOW_COOKIES, "", 0)];
+            let cookies = [jar.set(SESSION_COOKIE, &finished.session, finished.lasts_s), jar.set(FLOW_COOKIE, "", 0)];
             Ok(redirect(id, &finished.return_to, &cookies))
         }
-        What::Forget => {
+        What::Forget { session } => {
+            if let Some(who) = session.and_then(|session| login.end(&session, now)) {
+                audit::logged_out(&who, id);
+            }
             let mut response = response::json(StatusCode::OK, id, r#"{"signed_out":true}"#);
-            response.headers_mut().append(SET_COOKIE, jar.set(SESSION_COOKIES, "", 0));
+            response.headers_mut().append(SET_COOKIE, jar.set(SESSION_COOKIE, "", 0));
             Ok(response)
         }
     }
@@ -101,12 +106,12 @@ fn word(error: &LoginError) -> Problem {
 /// How cookies are set: for scripts to not see, for other sites to not send along.
 #[derive(Clone, Copy)]
 struct Jar {
-    is_secure: bool,
+    is_encrypted: bool,
 }
 
 impl Jar {
-    fn set(self, [secure, plain]: [&str; 2], value: &str, max_age_s: u64) -> HeaderValue {
-        let (name, more) = if self.is_secure { (secure, "; Secure") } else { (plain, "") };
+    fn set(self, cookie: Cookie, value: &str, max_age_s: u64) -> HeaderValue {
+        let (name, more) = (cookie.name(self.is_encrypted), if self.is_encrypted { "; Secure" } else { "" });
         let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_s}{more}");
         let mut value = HeaderValue::try_from(text).expect("base64url and plain words");
         value.set_sensitive(true);
@@ -171,7 +176,7 @@ mod tests {
 
     #[test]
     fn cookies_are_for_nobody_else() {
-        let value = |is_secure| Jar { is_secure }.set(SESSION_COOKIES, "x", 60).to_str().unwrap().to_owned();
+        let value = |is_encrypted| Jar { is_encrypted }.set(SESSION_COOKIE, "x", 60).to_str().unwrap().to_owned();
         assert_eq!(value(false), "leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60");
         assert_eq!(value(true), "__Host-leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure");
     }

@@ -18,9 +18,11 @@ mod standing;
 mod whoami;
 mod words;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use http::HeaderMap;
 use http::request::Parts;
 use leasehold_auth::sign_on::Looked;
 use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
@@ -69,18 +71,17 @@ impl Guard {
         &self,
         endpoint: endpoint::Action,
         parts: &Parts,
-        peer: &Peer,
+        from: From<'_>,
         settings: &Settings,
         now: impl Fn() -> Now,
         counted: &SignIns,
     ) -> Result<Option<Caller>, Problem> {
         let sign_on = match &*self.current.load() {
-            Some(sign_on) if !is_open(endpoint, sign_on) => Arc::clone(sign_on),
+            Some(sign_on) if !is_open(endpoint) => Arc::clone(sign_on),
             _ => return Ok(None),
         };
         let now = now();
-        let evidence =
-            Evidence { headers: &parts.headers, peer: peer.addr.ip(), certificate: peer.certificate.as_deref(), now };
+        let evidence = from.evidence(&parts.headers, settings.is_encrypted(), now);
         let looked = match sign_on.look(&evidence) {
             Ok(Looked::Known(identity)) => Ok(identity),
             // On the heap: seldom, and large.
@@ -103,15 +104,30 @@ impl Guard {
             }
         }
         sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
-        Ok(Some(Caller { identity, sign_on }))
+        // An open pool's id is credential enough: who asks was only to be counted.
+        let is_let_in_by_id =
+            matches!(endpoint, endpoint::Action::Pools(_)) && !sign_on.settings().pools_require_sign_on;
+        Ok((!is_let_in_by_id).then_some(Caller { identity, sign_on }))
     }
 }
 
-/// Endpoints that ask for no identity: what looks after the process, what says how to
-/// speak to it, and pools, whose id is a credential of its own.
-fn is_open(endpoint: endpoint::Action, sign_on: &SignOn) -> bool {
+/// Where a request comes from: the other end of its connection, and whom a trusted proxy there names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct From<'a> {
+    pub(crate) peer: &'a Peer,
+    pub(crate) client: IpAddr,
+}
+
+impl<'a> From<'a> {
+    fn evidence(self, headers: &'a HeaderMap, is_encrypted: bool, now: Now) -> Evidence<'a> {
+        let From { peer, client } = self;
+        Evidence { headers, peer: peer.addr.ip(), client, is_encrypted, certificate: peer.certificate.as_deref(), now }
+    }
+}
+
+/// Endpoints that ask for no identity: what looks after the process, and what says how to speak to it.
+fn is_open(endpoint: endpoint::Action) -> bool {
     match endpoint {
-        endpoint::Action::Pools(_) => !sign_on.settings().pools_require_sign_on,
         endpoint::Action::SignOn(Action::Login | Action::Callback | Action::Logout) => true,
         other => matches!(other.class(), Class::Health | Class::Docs),
     }

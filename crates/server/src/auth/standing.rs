@@ -2,13 +2,14 @@
 //! must not outlive the token, the login or the policy that opened it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
 use leasehold_auth::sign_on::Looked;
-use leasehold_auth::{Action, Evidence, Refused, Target};
+use leasehold_auth::{Action, Refused, Target};
 
-use super::Guard;
+use super::{From, Guard};
 use crate::driver::Handle;
 use crate::http::Peer;
 
@@ -18,23 +19,28 @@ pub(crate) struct Standing {
     driver: Handle,
     headers: HeaderMap,
     peer: Peer,
+    client: IpAddr,
+    is_encrypted: bool,
 }
 
 impl Standing {
-    pub(crate) fn new(guard: &Arc<Guard>, driver: &Handle, headers: &HeaderMap, peer: &Peer) -> Self {
-        Standing { guard: Arc::clone(guard), driver: driver.clone(), headers: headers.clone(), peer: peer.clone() }
+    pub(crate) fn new(
+        guard: &Arc<Guard>,
+        driver: &Handle,
+        headers: &HeaderMap,
+        from: From<'_>,
+        is_encrypted: bool,
+    ) -> Self {
+        let (guard, driver, headers) = (Arc::clone(guard), driver.clone(), headers.clone());
+        Standing { guard, driver, headers, peer: from.peer.clone(), client: from.client, is_encrypted }
     }
 
     /// Whether its owner would be let in to watch now, by the rules in force now; if not, why. What cannot be checked is
     /// refused here as everywhere.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let Some(sign_on) = self.guard.current() else { return Ok(()) };
-        let evidence = Evidence {
-            headers: &self.headers,
-            peer: self.peer.addr.ip(),
-            certificate: self.peer.certificate.as_deref(),
-            now: self.driver.now(),
-        };
+        let from = From { peer: &self.peer, client: self.client };
+        let evidence = from.evidence(&self.headers, self.is_encrypted, self.driver.now());
         let looked = match sign_on.look(&evidence) {
             Ok(Looked::Known(identity)) => Ok(identity),
             Ok(Looked::Ask(question)) => sign_on.ask(question).await,
@@ -55,6 +61,6 @@ impl Standing {
 /// Without the headers: there is a credential in them.
 impl fmt::Debug for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Standing").field("peer", &self.peer.addr).finish_non_exhaustive()
+        f.debug_struct("Standing").field("client", &self.client).finish_non_exhaustive()
     }
 }

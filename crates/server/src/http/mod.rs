@@ -15,6 +15,7 @@ mod code;
 mod connection;
 mod door;
 mod farewell;
+pub mod forwarded;
 pub mod json;
 pub mod limits;
 mod listen;
@@ -28,6 +29,7 @@ mod socket;
 mod tls;
 
 pub use code::Code;
+pub use forwarded::client_of;
 pub use limits::HttpLimits;
 pub use listen::{ConnectionNews, Handler, Peer, bind, serve, serve_tls};
 pub use problem::{Problem, error_body, error_body_with};

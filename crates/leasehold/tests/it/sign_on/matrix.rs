@@ -15,8 +15,6 @@ const ROLES: [&str; 5] = ["anonymous", "stranger", "peer", "owner", "operator"];
 
 const CONFIG: &str = r#"
 [auth]
-pools_require_sign_on = true
-bind_lock_client = true
 
 [[policy]]
 groups = ["users"]

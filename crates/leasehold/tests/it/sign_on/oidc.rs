@@ -44,6 +44,28 @@ fn real_tokens_are_accepted_whatever_they_are_signed_with() {
     assert_eq!(opaque.text("error"), "the token is of a kind that is not accepted here");
 }
 
+/// Ten bad tokens of one address, and every JWT of that address had to wait that was not seen a moment ago.
+#[test]
+fn a_forger_does_not_lock_out_its_neighbours() {
+    let provider = Provider::start();
+    let it = Guarded::start(&jwt_config(&provider));
+    let good: Vec<String> = (0..3).map(|_| provider.token("ci", "urn:leasehold:ES256")).collect();
+    let forged = provider.token("ci", "urn:leasehold:ES256");
+    let refused: Vec<u16> = (0..30)
+        .map(|number: usize| {
+            let mut forged = forged.clone();
+            // In the signature, each time elsewhere.
+            let at = forged.len() - 40 + number % 30;
+            forged.replace_range(at..=at, if &forged[at..=at] == "A" { "B" } else { "A" });
+            ask(&it, &forged).status
+        })
+        .collect();
+    assert_eq!((&refused[..10], &refused[10..]), (&[401; 10][..], &[429; 20][..]));
+    for token in &good {
+        ask(&it, token).expect(200);
+    }
+}
+
 #[test]
 fn keys_rotate_while_serving() {
     let provider = Provider::start();

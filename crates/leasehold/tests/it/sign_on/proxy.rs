@@ -30,6 +30,10 @@ fn headers_are_believed_with_the_secret_and_tricks_are_refused() {
         ("a wrong secret", &[("leasehold-proxy-secret", "guess"), user, groups], 401),
         ("not in the group", &[SECRET, user, ("Remote-Groups", "others")], 403),
         ("a second user", &[SECRET, user, ("remote-user", "root"), groups], 401),
+        ("a name that turns text around", &[SECRET, ("Remote-User", "alice\u{202e}"), groups], 401),
+        ("a name with a space that does not break", &[SECRET, ("Remote-User", "alice\u{a0}"), groups], 401),
+        ("a name with nothing in it to see", &[SECRET, ("Remote-User", "al\u{200b}ice"), groups], 401),
+        ("a group that looks like another", &[SECRET, user, ("Remote-Groups", "sta\u{200d}ff")], 401),
         ("a look-alike", &[SECRET, user, groups, ("Remote_User", "root")], 401),
         ("hop by hop", &[SECRET, user, groups, ("Connection", "Remote-User")], 401),
     ] {

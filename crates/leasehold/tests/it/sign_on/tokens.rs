@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::support::{Guarded, Member};
-use crate::support::{Response, random_uuid};
+use crate::support::{Response, leasehold, output_of, random_uuid};
 
 const POLICIES: &str = r#"
 [[policy]]
@@ -158,13 +158,16 @@ fn an_idempotency_key_is_its_owners() {
 }
 
 #[test]
-fn pools_are_open_to_their_id_unless_sign_on_is_required() {
-    let open = world("");
+fn pools_require_sign_on_unless_they_are_opened() {
+    let open = world("pools_require_sign_on = false");
     let pool = format!("/l/{}", random_uuid());
     open.it.ask(None, "PUT", &pool, r#"{"count": 1}"#).expect(200);
     open.it.ask(None, "POST", &format!("{pool}/borrow"), r#"{"ttl": 60}"#).expect(200);
+    // A token that is wrong is wrong everywhere.
+    let wrong = Member { token: "lh_wrong".to_owned(), snippet: String::new() };
+    open.it.ask(Some(&wrong), "GET", &pool, "").expect(401);
 
-    let World { it, alice, root, .. } = world("pools_require_sign_on = true");
+    let World { it, alice, root, .. } = world("");
     it.ask(None, "PUT", &pool, r#"{"count": 1}"#).expect(401);
     let refused = it.ask(Some(&alice), "PUT", &pool, r#"{"count": 1}"#).expect(403);
     assert_eq!(error(&refused), "alice needs the action 'configure' on a pool");
@@ -178,8 +181,8 @@ fn pools_are_open_to_their_id_unless_sign_on_is_required() {
 }
 
 #[test]
-fn a_bound_lock_is_held_under_ones_own_name() {
-    let World { it, alice, bob, root, .. } = world("bind_lock_client = true");
+fn a_lock_is_held_under_ones_own_name_unless_it_is_unbound() {
+    let World { it, alice, bob, root, .. } = world("");
     let lock = |who: &Member, method: &str, client: &str| {
         it.ask(Some(who), method, &format!("/lock?job=build%2Fx&client={client}"), "")
     };
@@ -197,6 +200,81 @@ fn a_bound_lock_is_held_under_ones_own_name() {
     it.ask(None, "GET", "/lock?job=build%2Fx", "").expect(401);
     lock(&root, "DELETE", "alice").expect(200);
     lock(&alice, "POST", "alice%2Frunner-1").expect(200);
+
+    let World { it, alice, .. } = world("bind_lock_client = false");
+    it.ask(Some(&alice), "POST", "/lock?job=build%2Fx&client=laptop1", "").expect(200);
+}
+
+/// With one bucket for all that do not sign on, pools that were opened are metered, too.
+#[test]
+fn open_pools_are_metered() {
+    let tokens = Member::new("root", &["operators"]);
+    let config = format!(
+        "[auth]\npools_require_sign_on = false\n{}\n{POLICIES}\n[limits]\nrequests_per_second = 1\nburst = 5\n",
+        tokens.snippet
+    );
+    let it = Guarded::start(&config);
+    let pool = format!("/l/{}", random_uuid());
+    let statuses: Vec<u16> = (0..20).map(|_| it.ask(None, "PUT", &pool, r#"{"count": 1}"#).status).collect();
+    assert_eq!(statuses[..5], [200; 5]);
+    assert!(statuses[5..].contains(&429), "{statuses:?}");
+    it.ask(Some(&tokens), "PUT", &pool, r#"{"count": 1}"#).expect(200);
+}
+
+/// Callers without a name owned everything that had no owner: each other's claims, and all from before there was sign-on.
+#[test]
+fn callers_without_a_name_own_nothing() {
+    let root = Member::new("root", &["operators"]);
+    let policies =
+        format!("{POLICIES}\n[[policy]]\nsubjects = [\"*\"]\nactions = [\"acquire\", \"update-own\", \"inspect\"]\n");
+    let it = Guarded::start(&format!("[auth]\n{}\n{policies}", root.snippet));
+    let claim = it.ask(None, "POST", "/v1/claims/", r#"{"resource": "x", "timeout": 60}"#).expect(201);
+    assert!(claim.json()["owner"].is_null(), "{claim:?}");
+    let one = format!("/v1/claims/{}/", claim.text("id"));
+    let refused = it.ask(None, "PATCH", &one, r#"{"status": "released"}"#).expect(401);
+    assert_eq!(error(&refused), "an anonymous caller needs the action 'revoke-any' on claim 'x'");
+    it.ask(Some(&root), "PATCH", &one, r#"{"status": "revoked"}"#).expect(204);
+}
+
+/// Behind a terminator of TLS all callers have one address; a trusted one says whose request it is.
+#[test]
+fn failures_are_held_against_whom_a_trusted_proxy_names() {
+    let World { it, .. } = world("");
+    let bad = Member { token: "lh_bad".to_owned(), snippet: String::new() };
+    let ask = |it: &Guarded, from: &str| {
+        let headers = [("x-forwarded-for", from)];
+        it.ask_with(Some(&bad), &headers, "GET", "/v1/claims/", "").status
+    };
+    let spread = |it: &Guarded| (0..30).map(|n| ask(it, &format!("198.51.100.{n}"))).filter(|s| *s == 429).count();
+    assert_eq!(spread(&it), 20, "nobody is believed unless told so");
+    let config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
+    let it = Guarded::start(&format!("trusted_proxies = \"127.0.0.1, 10.0.0.0/8\"\n{config}"));
+    assert_eq!(spread(&it), 0);
+    let one: Vec<u16> = (0..12).map(|_| ask(&it, "203.0.113.9, 10.1.2.3")).collect();
+    assert_eq!((&one[..10], &one[10..]), (&[401; 10][..], &[429; 2][..]));
+    assert_eq!(ask(&it, "203.0.113.9, 198.51.100.77"), 401, "what a caller wrote itself is not believed");
+}
+
+/// Somebody who pastes the token where its digest belongs must not find it in a log.
+#[test]
+fn a_token_in_place_of_its_digest_is_not_printed() {
+    let member = Member::new("ci", &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leasehold.toml");
+    for pasted in [member.token.clone(), format!("sha256:{}", member.token)] {
+        std::fs::write(&file, format!("[[auth.token]]\nname = \"ci\"\ndigest = \"{pasted}\"\n")).unwrap();
+        for more in [&["serve"][..], &["serve", "--print-config"], &["policy", "explain", "--action", "observe"]] {
+            let output = output_of(leasehold().args(more).arg("--config").arg(&file));
+            let said =
+                format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(
+                said.contains("auth.token.digest must be the digest that `leasehold token new` printed, but it"),
+                "{said}"
+            );
+            assert!(!said.contains(&member.token), "{said}");
+        }
+    }
 }
 
 #[test]
@@ -232,7 +310,7 @@ fn requests_past_the_limit_are_told_when_to_come_back() {
 
 #[test]
 fn nobody_has_more_than_their_share() {
-    let world = world("pools_require_sign_on = true");
+    let world = world("");
     let World { it, alice, bob, root, .. } = &world;
     let mut config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
     config.push_str("\n[limits]\nlive_claims = 3\nwaiters = 1\n");

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    date_time_ymd,
 };
 
 use crate::support::Launch;
@@ -24,6 +26,8 @@ impl Authority {
         // Authorities of the same name and different keys confuse some clients.
         params.distinguished_name.push(DnType::CommonName, format!("Authority {:x}", rand::random::<u64>()));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
@@ -55,6 +59,34 @@ impl Authority {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2020, 12, 31);
+        self.issue(&params)
+    }
+
+    /// The list of what this authority took back, good from the beginning of 2020 to the end of a year.
+    pub(crate) fn revocations(&self, revoked: &[u64], until_year: i32) -> String {
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(until_year, 12, 31),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked
+                .iter()
+                .map(|&serial| RevokedCertParams {
+                    serial_number: SerialNumber::from(serial),
+                    revocation_time: date_time_ymd(2021, 1, 1),
+                    reason_code: None,
+                    invalidity_date: None,
+                })
+                .collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.0).unwrap().pem().unwrap()
+    }
+
+    /// One that can be named in a list.
+    pub(crate) fn numbered_client(&self, common_name: &str, serial: u64) -> Pair {
+        let mut params = client_params(common_name);
+        params.serial_number = Some(SerialNumber::from(serial));
         self.issue(&params)
     }
 

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::authority::{Authority, Pair, launch};
 use super::client::HttpsClient;
 use crate::sign_on::support::Member;
-use crate::support::{Server, leasehold, output_of, report};
+use crate::support::{PATIENCE, Server, leasehold, output_of, report, until};
 
 const POLICIES: &str = r#"
 [[policy]]
@@ -120,4 +120,37 @@ fn where_it_is_optional_others_sign_on_as_they_always_did() {
     // To show none is fine, to show one that nobody vouches for is not.
     assert!(!world.lets_in(Some(&Authority::new().client("ci"))));
     assert!(!world.lets_in(Some(&world.authority.expired_client("ci"))));
+}
+
+/// A list is read again when its file changes, and one that has run out, or is of another authority, lets nobody in.
+#[test]
+fn a_certificate_that_was_taken_back_does_not_come_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.server().write(directory.path(), "server");
+    std::fs::write(directory.path().join("ca.pem"), authority.pem()).unwrap();
+    let list = directory.path().join("revoked.pem");
+    let (good, stolen) = (authority.numbered_client("ci", 7), authority.numbered_client("ci", 8));
+    let config = "tls_client_ca = \"ca.pem\"\ntls_client_crl = \"revoked.pem\"\n";
+    std::fs::write(directory.path().join("leasehold.toml"), config).unwrap();
+    std::fs::write(&list, authority.revocations(&[], 2100)).unwrap();
+    let world = World { server: launch(directory.path()).start(), authority, directory };
+    assert!(world.lets_in(Some(&good)) && world.lets_in(Some(&stolen)));
+
+    let changes = [
+        ("taken back", world.authority.revocations(&[8], 2100), (true, false)),
+        ("one before it", world.authority.revocations(&[7], 2100), (false, true)),
+        ("a list that has run out", world.authority.revocations(&[], 2021), (false, false)),
+        ("a list of another authority", Authority::new().revocations(&[], 2100), (false, false)),
+        ("nothing taken back", world.authority.revocations(&[9], 2100), (true, true)),
+    ];
+    for (what, text, expected) in changes {
+        std::fs::write(&list, text).unwrap();
+        let seen = || (world.lets_in(Some(&good)), world.lets_in(Some(&stolen)));
+        until(what, PATIENCE, || (seen() == expected).then_some(()));
+    }
+    // What is no list is told about, and the one before stays.
+    std::fs::write(&list, "").unwrap();
+    world.server.wait_for_line("has no list of revoked certificates in it");
+    assert!(world.lets_in(Some(&good)));
 }

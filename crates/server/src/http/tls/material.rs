@@ -8,7 +8,7 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::{self, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -32,6 +32,8 @@ pub struct Pem<'a> {
 pub struct Clients<'a> {
     /// The certificates of the authorities that are believed.
     pub ca: &'a [u8],
+    /// The lists of certificates that those authorities took back.
+    pub crl: Option<&'a [u8]>,
     /// Whether nobody comes in without one.
     pub is_required: bool,
 }
@@ -42,6 +44,7 @@ pub enum TlsFile {
     Cert,
     Key,
     ClientCa,
+    ClientCrl,
 }
 
 /// What is wrong with a file, in words that follow its name.
@@ -129,7 +132,7 @@ fn certified(
 }
 
 fn verifier(
-    Clients { ca, is_required }: Clients<'_>,
+    Clients { ca, crl, is_required }: Clients<'_>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
@@ -140,7 +143,23 @@ fn verifier(
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     let builder = if is_required { builder } else { builder.allow_unauthenticated() };
-    Ok(builder.build().expect("there is a root, and there are no lists of what was revoked"))
+    // Where there are lists, a certificate is good only if a list that still counts says so: one whose authority has none,
+    // or one that is past its next update, is not.
+    let builder = match crl {
+        None => builder,
+        Some(crl) => builder.with_crls(revocation_lists(crl)?).enforce_revocation_expiration(),
+    };
+    builder
+        .build()
+        .map_err(|error| TlsError::new(TlsFile::ClientCrl, format!("has a list that cannot be used: {error}")))
+}
+
+/// At least one list.
+fn revocation_lists(text: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let wrong = |problem| TlsError::new(TlsFile::ClientCrl, problem);
+    let read: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(text).collect();
+    let read = read.map_err(|error| wrong(pem_problem(&error)))?;
+    if read.is_empty() { Err(wrong("has no list of revoked certificates in it")) } else { Ok(read) }
 }
 
 fn pem_problem(error: &pem::Error) -> &'static str {
@@ -163,7 +182,7 @@ mod tests {
     }
 
     fn problem(cert: &str, key: &str, ca: Option<&str>) -> (TlsFile, String) {
-        let clients = ca.map(|ca| Clients { ca: ca.as_bytes(), is_required: true });
+        let clients = ca.map(|ca| Clients { ca: ca.as_bytes(), crl: None, is_required: true });
         let error = Material::read(&Pem { cert: cert.as_bytes(), key: key.as_bytes(), clients }).unwrap_err();
         (error.file, error.problem)
     }
@@ -175,7 +194,7 @@ mod tests {
         assert_eq!(material.config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
         assert!(material.not_before_s < material.not_after_s);
         assert!(material.config.send_tls13_tickets > 0, "sessions are resumed where clients are not looked at");
-        let clients = Some(Clients { ca: cert.as_bytes(), is_required: true });
+        let clients = Some(Clients { ca: cert.as_bytes(), crl: None, is_required: true });
         let material = Material::read(&Pem { cert: cert.as_bytes(), key: key.as_bytes(), clients }).unwrap();
         assert_eq!(material.config.send_tls13_tickets, 0);
         // A key and its certificate in one file, in either order.
@@ -213,6 +232,16 @@ mod tests {
             (&cert, &key, Some(half), TlsFile::ClientCa, "ends in the middle of a section"),
         ] {
             assert_eq!(problem(cert, key, ca), (file, expected.to_owned()));
+        }
+        for (crl, expected) in [
+            ("", "has no list of revoked certificates in it"),
+            (&*cert, "has no list of revoked certificates in it"),
+            ("-----BEGIN X509 CRL-----\nAAAA", "ends in the middle of a section"),
+            ("-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n", "is not PEM"),
+        ] {
+            let clients = Some(Clients { ca: cert.as_bytes(), crl: Some(crl.as_bytes()), is_required: true });
+            let error = Material::read(&Pem { cert: cert.as_bytes(), key: key.as_bytes(), clients }).unwrap_err();
+            assert_eq!((error.file, &*error.problem), (TlsFile::ClientCrl, expected));
         }
         let (file, said) = problem(&cert, &key, Some(hollow));
         assert!(file == TlsFile::ClientCa && said.starts_with("has a certificate that cannot vouch"), "{said}");
