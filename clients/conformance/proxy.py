@@ -376,6 +376,7 @@ class _Connection:
                 except OSError as error:
                     raise Broken("the server refuses") from error
             reader, writer = self.up
+            began = now()
             try:
                 writer.write(request.raw)
                 answer = await self._leave_or(read_message(reader, method=request.method))
@@ -385,8 +386,8 @@ class _Connection:
             except (Broken, ConnectionError):
                 writer.transport.abort()
                 self.up = None
-                # A connection that lay idle over a restart of the server.
-                if fresh or attempt == 2 or self.reader.at_eof():
+                # A connection that lay idle over a restart of the server. A call that was parked on it has lost its place, and hears so.
+                if fresh or attempt == 2 or self.reader.at_eof() or now() - began > 0.1:
                     raise
         raise AssertionError("unreachable")
 
