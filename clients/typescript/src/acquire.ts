@@ -41,15 +41,14 @@ export interface Acquired {
 interface Found {
   readonly grant: Grant;
   readonly answer: Answer;
-  readonly firstSentAt: number;
 }
 
 const PLAIN_MS = 15_000;
 const POLL_SLACK_MS = 10_000;
 const OVERLAP_MS = 5000;
 const LOOK_EVERY_MS = 10_000;
-/** A call that was parked this long stood in the queue. */
-const WAITED_MS = 250;
+/** A call that has no answer after this long stands in the queue. */
+const PARKED_MS = 500;
 /** Asking once ends after this long, also when it is not known whether the request was carried out. */
 const ONCE_MS = 15_000;
 /** The twin of a call that was granted hears of the same grant at once. */
@@ -112,7 +111,7 @@ export class Acquisition {
     this.#look = asked.look;
     const found = "poll" in asked ? await this.#byClaim(asked) : await this.#byRounds(asked);
     if (!found) return undefined;
-    const points = pointsOfGrant(found.grant, found.answer, found.firstSentAt);
+    const points = pointsOfGrant(found.grant, found.answer);
     const acquired = points ? { asked, grant: found.grant, points } : await this.#confirm(asked, found.grant);
     if (acquired) this.#log("granted", { token: acquired.grant.token, position: found.answer.position, requestId: found.answer.requestId, url: found.answer.url });
     return acquired;
@@ -130,7 +129,6 @@ export class Acquisition {
     const flights = new Set<AbortController>();
     const heard: { heard: Heard; lastedMs: number }[] = [];
     let wake = (): void => {};
-    let firstSentAt: number | undefined;
     let executed = false;
     let done: Grant | undefined;
 
@@ -139,7 +137,6 @@ export class Acquisition {
       flights.add(flight);
       const back = await pollPlace(transport.urls[0] as string, waits ? platform.pollsAtOnce : Number.POSITIVE_INFINITY, overlap, flight.signal);
       const sentAt = timers.now();
-      firstSentAt ??= sentAt;
       const result = await transport.send(asked.ask, { timeoutMs, hold: "process", stop: flight.signal, use: waits ? "poll" : "call" });
       back();
       flights.delete(flight);
@@ -155,20 +152,30 @@ export class Acquisition {
     this.#stop.signal.addEventListener("abort", stop, { once: true });
     try {
       let nextAt = timers.now();
+      // A call that ended without an answer may have been granted: the next one tells, unless it is parked, at the back of the queue.
+      let suspect = false;
+      let parkedAt = Number.POSITIVE_INFINITY;
       for (;;) {
         if (this.#stop.signal.aborted) {
-          const unsettled = executed || (flights.size > 0 && firstSentAt !== undefined);
+          const unsettled = executed || flights.size > 0;
           end();
           if (unsettled) this.context.track(settlePlace(this.context, asked));
           throw this.#ended();
         }
         if (heard.length === 0 && timers.now() >= nextAt) {
           void launch(flights.size > 0);
+          if (suspect) parkedAt = timers.now() + PARKED_MS;
           nextAt = waits ? timers.now() + this.#roundMs - overlapMs : Number.POSITIVE_INFINITY;
         }
+        if (heard.length === 0 && timers.now() >= parkedAt) {
+          suspect = false;
+          parkedAt = Number.POSITIVE_INFINITY;
+          this.#lostPlace();
+        }
         if (heard.length === 0) {
+          const wakeAt = Math.min(nextAt, parkedAt);
           const woken = new Promise<void>((resolve) => { wake = resolve; });
-          const cancel = Number.isFinite(nextAt) ? timers.at(nextAt, "process", () => wake()) : () => {};
+          const cancel = Number.isFinite(wakeAt) ? timers.at(wakeAt, "process", () => wake()) : () => {};
           await woken;
           cancel();
           continue;
@@ -178,18 +185,20 @@ export class Acquisition {
         if (grant) {
           done = grant;
           if (flights.size > 0) timers.at(timers.now() + TWIN_MS, "process", end);
-          return { grant, answer: each as Answer, firstSentAt: firstSentAt as number };
+          return { grant, answer: each as Answer };
         }
         if (each.is === "answer" && each.status === 410) {
           end();
           return undefined;
         }
-        const lost = flights.size === 0 && lastedMs >= WAITED_MS;
+        const lost = flights.size === 0 && (each.is === "silence" ? each.why === "unknown" : lastedMs >= PARKED_MS);
         if (each.is === "answer" && each.status === 409) {
           this.#patience.answered();
           if (!waits) throw this.#conflict(each);
           if (flights.size > 0) continue;
           // The round was shorter than asked for, or its successor came too late: the place is gone.
+          suspect = false;
+          parkedAt = Number.POSITIVE_INFINITY;
           this.#lostPlace();
           nextAt = timers.now() + (lastedMs < this.#roundMs / 2 ? 1000 * Math.random() + 500 : 0);
           continue;
@@ -203,7 +212,8 @@ export class Acquisition {
           if (executed && each.is === "silence") this.context.track(settlePlace(this.context, asked));
           throw thrown;
         }
-        if (lost) this.#lostPlace();
+        suspect ||= lost;
+        parkedAt = Number.POSITIVE_INFINITY;
         nextAt = timers.now() + pauseMs;
       }
     } finally {
@@ -221,7 +231,6 @@ export class Acquisition {
   async #byClaim(asked: AskedClaim): Promise<Found | undefined> {
     const { timers, transport, platform } = this.context;
     let id: string | undefined;
-    let firstSentAt: number | undefined;
     let executed = false;
     const settle = (): void => {
       if (executed) this.context.track(settleClaim(this.context, asked, id));
@@ -234,7 +243,6 @@ export class Acquisition {
       let heard: Heard;
       const startedAt = timers.now();
       if (id === undefined) {
-        firstSentAt ??= startedAt;
         heard = await transport.send(asked.ask, { timeoutMs: PLAIN_MS, hold: "process", stop: this.#stop.signal });
       } else {
         const back = await pollPlace(transport.urls[0] as string, platform.pollsAtOnce, false, this.#stop.signal);
@@ -243,7 +251,7 @@ export class Acquisition {
       }
       executed ||= mayBeExecuted(heard);
       const grant = heard.is === "answer" ? asked.granted(heard) : undefined;
-      if (grant) return { grant, answer: heard as Answer, firstSentAt: firstSentAt as number };
+      if (grant) return { grant, answer: heard as Answer };
       const lastedMs = timers.now() - startedAt;
       if (heard.is === "answer") {
         const { status, body } = heard;

@@ -41,7 +41,7 @@ export interface Silence {
 
 export type Heard = Answer | Silence;
 
-const LONGEST_BODY = 1 << 20;
+const LONGEST_BODY = 1 << 24;
 const LONGEST_RETRY_AFTER_MS = 3_600_000;
 /** A request on an idle connection that the other side has closed fails at once. */
 const BROKE_WITHIN_MS = 1000;
@@ -52,8 +52,8 @@ export interface Sent {
   readonly sentAt: number;
 }
 
-export function silence(why: Why, sentence: string, sent: Sent, now: Clock, more: Partial<Silence> = {}): Silence {
-  return { is: "silence", why, sentence: scrub(sentence), retryAfterMs: undefined, broke: false, heardAt: now(), ...sent, ...more };
+export function silence(why: Why, sentence: string, { url, requestId, sentAt }: Sent, now: Clock, more: Partial<Silence> = {}): Silence {
+  return { is: "silence", why, sentence: scrub(sentence), retryAfterMs: undefined, broke: false, heardAt: now(), url, requestId, sentAt, ...more };
 }
 
 /** Reads what `fetch` brought. Throws what the stream throws: the caller of this knows whether it was a timeout. */
@@ -68,7 +68,7 @@ export async function readAnswer(response: Response, sent: Sent, now: Clock): Pr
   if (position === null) {
     return silence("unknown", `${sent.url} answered ${status} without Leasehold-Position: something else than Leasehold answers there`, heard, now, { retryAfterMs });
   }
-  const body = status === 204 ? {} : parseObject(text);
+  const body = status === 204 ? {} : parseBody(text);
   if (body === undefined) return silence("unknown", `${sent.url} answered ${status} with a body that is not whole JSON`, heard, now, { retryAfterMs });
   const service = headers.get("leasehold-service") ?? undefined;
   return { is: "answer", status, body, position, service, retryAfterMs, heardAt: now(), ...heard };
@@ -107,10 +107,12 @@ function readRetryAfter(value: string | null): number | undefined {
   return Math.min(Number(value) * 1000, LONGEST_RETRY_AFTER_MS);
 }
 
-function parseObject(text: string): Record<string, unknown> | undefined {
+/** An object, or a list as `list`. */
+function parseBody(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+    if (Array.isArray(value)) return { list: value };
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;
   }

@@ -78,10 +78,13 @@ export function askPool(id: string, label: string, key: string, { ttlMs, waitMs 
 export interface AskedClaim extends Asked {
   poll(id: string): Call;
   withdrawn(id: string): Call;
+  /** Lists the claims that may be this one, where the answer with its id was lost; `isThis` tells it from the others. */
+  readonly lists: readonly Call[];
+  isThis(claim: unknown): string | undefined;
   lookAt(id: string): Call;
 }
 
-export function askClaim(resource: string, name: string, key: string, { ttlMs, waitMs }: Wanted): AskedClaim {
+export function askClaim(resource: string, name: string, key: string, acquisition: string, { ttlMs, waitMs }: Wanted): AskedClaim {
   const ttl = ttlMs / 1000;
   const at = (id: string): string => `/v1/claims/${encodeURIComponent(id)}/`;
   const granted = ({ status, body }: Answer): Grant | undefined => {
@@ -93,7 +96,7 @@ export function askClaim(resource: string, name: string, key: string, { ttlMs, w
   return {
     kind: "claim",
     resource,
-    ask: { method: "POST", path: "/v1/claims/", key, body: JSON.stringify({ resource, timeout: ttl, metadata: { client: name } }) },
+    ask: { method: "POST", path: "/v1/claims/", key, body: JSON.stringify({ resource, timeout: ttl, metadata: { client: name, acquisition } }) },
     granted,
     renew: (grant) => ({ method: "PATCH", path: at(grant.id), body: JSON.stringify({ ttl }) }),
     release: (grant) => ({ method: "PATCH", path: at(grant.id), body: JSON.stringify({ status: "released" }) }),
@@ -105,11 +108,16 @@ export function askClaim(resource: string, name: string, key: string, { ttlMs, w
     poll: (id) => ({ method: "PATCH", path: `${at(id)}?wait=${waitMs / 1000}`, body: JSON.stringify({ status: "active", ttl }) }),
     withdrawn: (id) => ({ method: "PATCH", path: at(id), body: JSON.stringify({ status: "withdrawn" }) }),
     lookAt: (id) => ({ method: "GET", path: at(id) }),
+    lists: ["active", "waiting"].map((status) => ({ method: "GET", path: `/v1/claims/?limit=1000&status=${status}&resource=${encodeURIComponent(resource)}` })),
+    isThis: (claim) => {
+      const { id, metadata } = claim as { id?: unknown; metadata?: { acquisition?: unknown } };
+      return isText(id) && metadata?.acquisition === acquisition ? id : undefined;
+    },
   };
 }
 
 /** Of a lock the client's name is the name of the acquisition: the same call finds its own lock and renews it. */
-export function askLock(job: string, client: string, { ttlMs, waitMs }: Wanted): Asked {
+export function askLock(job: string, client: string, key: string, { ttlMs, waitMs }: Wanted): Asked {
   const who = `client=${encodeURIComponent(client)}&job=${encodeURIComponent(job)}`;
   const ttl = `ttl=${Math.round(ttlMs)}ms`;
   const granted = ({ status, body }: Answer): Grant | undefined => {
@@ -122,7 +130,7 @@ export function askLock(job: string, client: string, { ttlMs, waitMs }: Wanted):
   return {
     kind: "lock",
     resource: job,
-    ask: { method: "POST", path: `/lock?${who}&${ttl}${waitMs > 0 ? `&wait=${Math.round(waitMs)}ms` : ""}` },
+    ask: { method: "POST", key, path: `/lock?${who}&${ttl}${waitMs > 0 ? `&wait=${Math.round(waitMs)}ms` : ""}` },
     granted,
     renew: (grant) => ({ method: "POST", path: `/lock?${who}&${ttl}&token=${grant.token}` }),
     release: (grant) => ({ method: "DELETE", path: `/lock?${who}&token=${grant.token}` }),

@@ -2,7 +2,7 @@
 
 import type { Answer } from "./answer.js";
 import { type Acquiring, Acquisition, type Progress } from "./acquire.js";
-import { askClaim, askLock, askPool } from "./asked.js";
+import { askClaim, type Asked, askLock, askPool } from "./asked.js";
 import { type Clock, Timers } from "./clock.js";
 import type { Context, LogEvent } from "./context.js";
 import { type Duration, milliseconds } from "./duration.js";
@@ -213,7 +213,11 @@ export class Lock extends Lendable {
     options.signal?.throwIfAborted();
     const who = await core.name();
     const { kind, resource } = this;
-    return core.acquire({ kind, resource, ask: (waitMs) => askLock(resource, `${who}/${randomName(core.platform)}`, { ttlMs, waitMs }) }, options);
+    const ask = (waitMs: number): Asked => {
+      const name = randomName(core.platform);
+      return askLock(resource, `${who}/${name}`, name, { ttlMs, waitMs });
+    };
+    return core.acquire({ kind, resource, ask }, options);
   }
 }
 
@@ -233,7 +237,7 @@ export class Claim extends Lendable {
     options.signal?.throwIfAborted();
     const who = await core.name();
     const { kind, resource } = this;
-    return core.acquire({ kind, resource, ask: (waitMs) => askClaim(resource, who, randomName(core.platform), { ttlMs, waitMs }) }, options);
+    return core.acquire({ kind, resource, ask: (waitMs) => askClaim(resource, who, randomName(core.platform), randomName(core.platform), { ttlMs, waitMs }) }, options);
   }
 }
 

@@ -16,11 +16,18 @@ export function countingInSleep(steady: () => number, awake: () => number, coars
   let ahead = awake() - began;
   let slept = 0;
   return () => {
+    // The process may be stopped between two readings: `awake` is ahead only if it is so of a later reading of `steady`, and behind only
+    // if it is so of an earlier one.
+    const before = steady();
+    const read = awake();
     const now = steady();
-    const change = awake() - now - ahead;
-    if (Math.abs(change) > coarseMs) {
-      ahead += change;
-      slept += Math.max(0, change);
+    const forward = read - now - ahead;
+    const back = read - before - ahead;
+    if (forward > coarseMs) {
+      ahead += forward;
+      slept += forward;
+    } else if (back < -coarseMs) {
+      ahead += back;
     }
     return now - began + slept;
   };

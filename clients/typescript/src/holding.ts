@@ -180,7 +180,8 @@ export class Holding {
       const sentence = heard.is === "silence" ? heard.sentence : `${heard.url} answered ${heard.status}: ${reasonOf(heard)}`;
       this.#lastRequest = heard.requestId;
       this.#failed(sentence, heard.url);
-      const quarter = this.leftMs / 4;
+      const untilRisk = this.#points.riskAt - timers.now();
+      const quarter = Math.min(this.leftMs / 4, untilRisk > 0 ? untilRisk / 2 : Number.POSITIVE_INFINITY);
       const busy = heard.is === "answer" ? heard.status === 429 || heard.status === 503 : heard.retryAfterMs !== undefined;
       const pause = busy ? Math.min(heard.retryAfterMs ?? quarter, quarter) : renewalPauseMs(this.lengthMs, failed);
       failed += 1;
@@ -239,9 +240,9 @@ export class Holding {
 }
 
 /** When a grant that was heard of is counted from, or undefined when it has to be renewed first, as it was waited for. */
-export function pointsOfGrant(grant: Grant, answer: Answer, firstSentAt: number): Points | undefined {
-  // Both are no later than the grant: the sending of this request, and the first request's plus the time it waited.
-  const sentAt = grant.waitedMs === undefined ? answer.sentAt : Math.max(answer.sentAt, Math.min(firstSentAt + grant.waitedMs, answer.heardAt));
+export function pointsOfGrant(grant: Grant, answer: Answer): Points | undefined {
+  // The call waited that long by the clock of the service, so it was granted no earlier than that after it was sent.
+  const sentAt = Math.min(answer.sentAt + (grant.waitedMs ?? 0), answer.heardAt);
   if (answer.heardAt - sentAt > grant.lengthMs / 10) return undefined;
   return marginMs(grant.lengthMs) < grant.lengthMs ? pointsOf(sentAt, grant.lengthMs) : undefined;
 }

@@ -58,5 +58,5 @@ function resultOf(asked: Asked, answer: Answer): ReleaseResult | undefined {
 
 /** 403 says "not allowed" too. */
 function isNotTheHolder({ body }: Answer): boolean {
-  return body["code"] === "not_the_holder" || body["code"] === "not_holder" || body["error"] === "client does not hold the lock";
+  return body["code"] === "not_the_holder" || body["error"] === "client does not hold the lock";
 }

@@ -2,7 +2,7 @@
 // once more and given back.
 
 import type { Asked, AskedClaim } from "./asked.js";
-import type { Heard } from "./answer.js";
+import type { Answer } from "./answer.js";
 import type { Context } from "./context.js";
 import { acquiringPauseMs } from "./points.js";
 import { giveBack } from "./release.js";
@@ -15,31 +15,37 @@ const AGAIN_MS = 1000;
 
 /** Pools and locks: closing the connection gave up the place; a grant that crossed it is ended. */
 export async function settlePlace(context: Context, asked: Asked): Promise<void> {
-  if (asked.withdraw && (await ended(context, asked.withdraw))) return;
-  const heard = await context.transport.send(asked.ask, { timeoutMs: AGAIN_MS, hold: "process" });
+  if (asked.withdraw) {
+    const heard = await answered(context, asked.withdraw);
+    // 405: the service has no such call. 403: the lock is not held, but a wait that it has not seen the end of may still be granted.
+    if (heard && heard.status !== 405 && heard.status !== 403) return;
+  }
+  const heard = await context.transport.send(asked.ask, { timeoutMs: AGAIN_MS, hold: "process", use: "poll" });
   const grant = heard.is === "answer" ? asked.granted(heard) : undefined;
   if (grant) await giveBack(context, asked, grant, BUDGET_MS);
+  else if (heard.is === "silence" && asked.withdraw) await answered(context, asked.withdraw);
 }
 
-/** A claim is withdrawn by its id, waiting or active; where the answer with the id was lost, the same request finds it. */
+/** A claim is withdrawn by its id, waiting or active; where the answer with the id was lost, the same request or the list finds it. */
 export async function settleClaim(context: Context, asked: AskedClaim, id: string | undefined): Promise<void> {
-  let known = id;
-  if (known === undefined) {
-    const heard = await answered(context, asked.ask);
-    if (heard?.is === "answer" && typeof heard.body["id"] === "string") known = heard.body["id"];
-  }
+  const known = id ?? (await idOf(context, asked));
   if (known !== undefined) await answered(context, asked.withdrawn(known));
 }
 
-/** Whether the service knows this call: it then ended whatever there was. */
-async function ended(context: Context, call: Call): Promise<boolean> {
-  const heard = await answered(context, call);
-  return heard?.is === "answer" && heard.status !== 405 && heard.status !== 400;
+async function idOf(context: Context, asked: AskedClaim): Promise<string | undefined> {
+  const heard = await answered(context, asked.ask, AGAIN_MS);
+  if (typeof heard?.body["id"] === "string") return heard.body["id"];
+  for (const call of asked.lists) {
+    const list = (await answered(context, call))?.body["list"];
+    const found = Array.isArray(list) ? list.map(asked.isThis).find((each) => each !== undefined) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
-async function answered(context: Context, call: Call): Promise<Heard | undefined> {
+async function answered(context: Context, call: Call, budgetMs = BUDGET_MS): Promise<Answer | undefined> {
   const { transport, timers } = context;
-  const until = timers.now() + BUDGET_MS;
+  const until = timers.now() + budgetMs;
   for (let n = 0; timers.now() < until; n += 1) {
     const heard = await transport.send(call, { timeoutMs: Math.min(ATTEMPT_MS, until - timers.now()), hold: "process" });
     if (heard.is === "answer" && heard.status < 500 && heard.status !== 429) return heard;

@@ -70,7 +70,8 @@ export class Transport {
   async send(call: Call, attempt: Attempt): Promise<Heard> {
     const url = this.#urls[this.#at] as string;
     let heard = await this.#sendTo(url, call, attempt);
-    if (heard.is === "silence" && heard.broke && !call.once && !attempt.stop?.aborted) heard = await this.#sendTo(url, call, attempt);
+    // A poll that breaks has lost its place, which is not for this file to hide.
+    if (heard.is === "silence" && heard.broke && !call.once && attempt.use !== "poll" && !attempt.stop?.aborted) heard = await this.#sendTo(url, call, attempt);
     if (heard.is === "answer" && heard.status === 401 && this.readToken) {
       // The token may have been replaced since it was read.
       this.#token = undefined;
