@@ -20,6 +20,9 @@ scripts/schemathesis.sh 2>&1 | tee -a "$log"
 # The dashboard in a real browser, against the binary as it was built above.
 scripts/browser.sh 2>&1 | tee -a "$log"
 
+# The recipes of the documentation, as they stand there.
+scripts/recipes.sh 2>&1 | tee -a "$log"
+
 # The benchmark, little of everything, against its real peers. Every answer is checked and no timing asserted, so the build of
 # the tests will do.
 measured=$(mktemp)
@@ -37,7 +40,7 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    schemathesis browser bench)
+    schemathesis browser recipes bench)
 echo
 echo "what was looked at:"
 silent=()

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# The recipes of docs/recipes.md, each taken from the page and run against the real binary. Arguments go to `node --test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
+missing=()
+command -v curl >/dev/null || missing+=(curl)
+command -v jq >/dev/null || missing+=(jq)
+[ -d /usr/lib/postgresql ] || command -v pg_config >/dev/null || missing+=(postgresql)
+if [ ${#missing[@]} -gt 0 ]; then
+    command -v apt-get >/dev/null || { echo "please install: ${missing[*]}" >&2; exit 1; }
+    sudo=""
+    [ "$(id -u)" -eq 0 ] || sudo=sudo
+    echo "installing: ${missing[*]}"
+    $sudo apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+cargo build --locked -q -p leasehold
+# Again when a lock file changed since.
+for dir in clients/typescript tests/recipes; do
+    if ! cmp -s "$dir/package-lock.json" "$dir/node_modules/.installed"; then
+        (cd "$dir" && npm ci --silent && cp package-lock.json node_modules/.installed)
+    fi
+done
+(cd clients/typescript && npm run --silent build)
+cd tests/recipes
+node --test --test-timeout=600000 --test-reporter=spec "$@"

@@ -1,0 +1,248 @@
+// Every recipe of docs/recipes.md, run as it stands there. The last test fails when a block of the page is run by none.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { parse } from "yaml";
+import { Postgres } from "./postgres.mjs";
+import { eventually, noted, noting, recipe, recipes, ROOT, run, Server, start, used, workplace } from "./support.mjs";
+
+describe("recipes", () => {
+  let server;
+  let env;
+  const undo = [];
+  before(async () => {
+    server = await Server.start({ after: (each) => undo.push(each) });
+    env = { LEASEHOLD_URL: server.url };
+  });
+  after(async () => {
+    for (const each of undo) await each();
+  });
+
+  test("the address and a pool", async (t) => {
+    const dir = await workplace(t, ["env.sh", "make-pool.sh"]);
+    const told = await run(dir, {}, "sh", "-c", ". ./env.sh; echo $LEASEHOLD_URL");
+    assert.match(told.out, /^http:\/\/127\.0\.0\.1:8080\n$/);
+    const made = await run(dir, env, "sh", "-e", "make-pool.sh");
+    assert.equal(made.code, 0, made.err);
+    const id = /^POOL=([0-9a-f-]{36})$/m.exec(made.out)[1];
+    assert.equal((await server.call("GET", `/l/${id}`)).count, 2);
+  });
+
+  test("cron: one of several machines does it, and says when it cannot know", async (t) => {
+    const dir = await workplace(t, ["nightly.sh"], { backup: noting(0.2) });
+    const notes = path.join(dir, "notes");
+    const machines = await Promise.all([1, 2, 3, 4].map(() => run(dir, { ...env, NOTES: notes }, "./nightly.sh", "./backup")));
+    assert.deepEqual(machines.map(({ code }) => code), [0, 0, 0, 0]);
+    const late = await run(dir, { ...env, NOTES: notes }, "./nightly.sh", "./backup");
+    assert.equal(late.code, 0);
+    assert.equal((await noted(notes)).began.length, 1);
+    const down = await run(dir, { LEASEHOLD_URL: "http://127.0.0.1:9", NOTES: notes }, "./nightly.sh", "./backup");
+    assert.equal(down.code, 1);
+  });
+
+  test("hold.sh: the command has a slot of its own, its code is passed on, and the slot comes back", async (t) => {
+    const dir = await workplace(t, ["hold.sh"]);
+    const pool = await server.pool(1);
+    const held = { ...env, POOL: pool, TTL: "3" };
+    const told = await run(dir, held, "./hold.sh", "sh", "-c", "echo slot $LEASEHOLD_SLOT token $LEASEHOLD_FENCING_TOKEN; exit 7");
+    assert.equal(told.code, 7, told.err);
+    assert.match(told.out, /^slot 0 token \d+\n$/);
+    assert.equal((await server.call("GET", `/l/${pool}`)).in_use, 0);
+
+    const long = start(dir, held, "./hold.sh", "sh", "-c", "trap 'exit 9' TERM; echo on; sleep 30 & wait");
+    await eventually(() => assert.match(long.out, /on/));
+    await new Promise((resolve) => { setTimeout(resolve, 5000); });
+    assert.equal((await server.call("GET", `/l/${pool}`)).in_use, 1, "it is renewed past its ttl");
+    long.child.kill("SIGTERM");
+    await long.over;
+    await eventually(async () => assert.equal((await server.call("GET", `/l/${pool}`)).in_use, 0));
+
+    const unknown = await run(dir, { ...held, POOL: "00000000-0000-4000-8000-000000000000" }, "./hold.sh", "true");
+    assert.equal(unknown.code, 125);
+    assert.match(unknown.err, /no such pool/);
+  });
+
+  test("hold.sh: the command is ended when the slot cannot be kept", async (t) => {
+    const own = await Server.start(t);
+    const pool = await own.pool(1);
+    const dir = await workplace(t, ["hold.sh"]);
+    const told = start(dir, { LEASEHOLD_URL: own.url, POOL: pool, TTL: "3" }, "./hold.sh", "sh", "-c", "trap '' TERM; echo on; while :; do sleep 1; done");
+    await eventually(() => assert.match(told.out, /on/));
+    await own.stop();
+    const { code, err } = await told.over;
+    assert.equal(code, 122, err);
+    assert.match(err, /cannot be kept/);
+  });
+
+  test("CI: as many jobs as there are slots, on GitHub, GitLab and Jenkins at once", async (t) => {
+    const files = ["ci/slot.sh", ".github/workflows/deploy.yml", ".gitlab-ci.yml", "Jenkinsfile"];
+    const pool = await server.pool(2);
+    const { steps, env: wanted } = parse(recipe(files[1])).jobs.deploy;
+    assert.deepEqual(Object.keys(wanted), ["LEASEHOLD_URL", "POOL"]);
+    const github = steps.filter((step) => step.run).map((step) => ({ run: step.run, always: step.if === "always()" }));
+    const gitlab = parse(recipe(files[2])).deploy;
+    const jenkins = [...recipe(files[3]).matchAll(/sh '([^']+)'/g)].map(([, command]) => command);
+    const pipelines = [
+      github,
+      [...gitlab.script.map((command) => ({ run: command })), ...gitlab.after_script.map((command) => ({ run: command, always: true }))],
+      jenkins.map((command, at) => ({ run: command, always: at === jenkins.length - 1 })),
+    ];
+    assert.ok(pipelines.every((pipeline) => pipeline.length === 3));
+    const notes = path.join(await workplace(t, []), "notes");
+    await Promise.all([...pipelines, ...pipelines].map(async (pipeline, number) => {
+      const dir = await workplace(t, files, { "deploy.sh": number === 4 ? "#!/bin/sh\nexit 1\n" : noting(0.5) });
+      let failed = false;
+      for (const step of pipeline) {
+        if (failed && !step.always) continue;
+        const told = await run(dir, { ...env, POOL: pool, NOTES: notes }, "bash", "-e", "-c", step.run);
+        failed ||= told.code !== 0;
+        assert.ok(told.code === 0 || step.run === "./deploy.sh", told.err);
+      }
+      assert.equal(failed, number === 4);
+    }));
+    const { most, began } = await noted(notes);
+    assert.equal(began.length, 5);
+    assert.ok(most <= 2, `${most} jobs at once`);
+    assert.equal((await server.call("GET", `/l/${pool}`)).in_use, 0);
+  });
+
+  test("licence seats: never more than the licence has", async (t) => {
+    const dir = await workplace(t, ["hold.sh", "seats.sh"], { simulate: noting(0.5) });
+    const pool = await server.pool(0);
+    const notes = path.join(dir, "notes");
+    const all = await Promise.all([1, 2, 3, 4, 5].map(() => run(dir, { ...env, POOL: pool, NOTES: notes }, "sh", "-e", "seats.sh")));
+    assert.deepEqual(all.map(({ code }) => code), [0, 0, 0, 0, 0], all.map(({ err }) => err).join());
+    const { most, began } = await noted(notes);
+    assert.ok(most <= 3 && began.length === 5 && began.every(({ args }) => args === "model-7"), JSON.stringify({ most, began }));
+  });
+
+  test("GPU slots: each job sees one device, and no two the same", async (t) => {
+    const dir = await workplace(t, ["hold.sh", "train.sh"], { train: noting(1.5) });
+    const pool = await server.pool(2);
+    const notes = path.join(dir, "notes");
+    const all = await Promise.all([1, 2].map(() => run(dir, { ...env, POOL: pool, NOTES: notes }, "sh", "train.sh")));
+    assert.deepEqual(all.map(({ code }) => code), [0, 0], all.map(({ err }) => err).join());
+    const { began } = await noted(notes);
+    assert.deepEqual(began.map(({ device }) => device).sort(), ["0", "1"]);
+    assert.ok(began.every(({ args }) => args === "--epochs 3"));
+  });
+
+  test("Playwright: no two workers have the same account at a time", async (t) => {
+    const dir = await workplace(t, ["accounts.mjs"], {
+      "package.json": '{"type":"module","private":true}',
+      "playwright.config.mjs": 'export default { workers: 3, fullyParallel: true, reporter: "line", testDir: "." };',
+      "some.spec.mjs": `
+        import { appendFileSync } from "node:fs";
+        import { test } from "./accounts.mjs";
+        const note = (what, account) => appendFileSync(process.env.NOTES, \`\${what} \${process.hrtime.bigint()} \${account}\\n\`);
+        for (let n = 0; n < 6; n += 1) test(\`test \${n}\`, async ({ account }) => {
+          note("begin", account);
+          await new Promise((resolve) => { setTimeout(resolve, 100); });
+          note("end", account);
+        });`,
+    });
+    const notes = path.join(dir, "notes");
+    await run(dir, {}, "sh", "-ec", `mkdir node_modules; ln -s ${ROOT}/clients/typescript node_modules/leasehold; ln -s ${ROOT}/tests/recipes/node_modules/@playwright ${ROOT}/tests/recipes/node_modules/playwright ${ROOT}/tests/recipes/node_modules/playwright-core node_modules/`);
+    const told = await run(dir, { ...env, POOL: await server.pool(2), NOTES: notes }, process.execPath, "node_modules/@playwright/test/cli.js", "test");
+    assert.equal(told.code, 0, told.out + told.err);
+    const lines = (await readFile(notes, "utf8")).trim().split("\n").map((line) => line.split(" ")).sort((a, b) => (BigInt(a[1]) < BigInt(b[1]) ? -1 : 1));
+    assert.equal(lines.length, 12);
+    const busy = new Set();
+    for (const [what, , account] of lines) {
+      assert.match(account, /^(anna|bert)@example\.org$/);
+      assert.equal(busy.has(account), what === "end", `${account} is used twice at a time`);
+      if (what === "begin") busy.add(account);
+      else busy.delete(account);
+    }
+  });
+
+  test("PostgreSQL refuses the token of a late migration", async (t) => {
+    const postgres = await Postgres.start(t);
+    const dir = await workplace(t, ["fence.sql", "migrate.sh"], {
+      "one.sql": "create table users (name text);",
+      "two.sql": "alter table users add column email text; select pg_sleep(0.3);",
+      "bad.sql": "insert into users values ('half'); insert into nowhere values (1);",
+    });
+    const with_pg = { ...env, ...postgres.env };
+    const psql = (text) => run(dir, with_pg, "psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-c", text);
+    assert.equal((await run(dir, with_pg, "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "fence.sql")).code, 0);
+    const first = await run(dir, with_pg, "./migrate.sh", "one.sql");
+    assert.equal(first.code, 0, first.err);
+    const old = (await psql("select token from fence where resource = 'migrate'")).out.trim();
+    assert.match(old, /^\d+$/);
+    const both = await Promise.all(["two.sql", "bad.sql"].map((file) => run(dir, with_pg, "./migrate.sh", file)));
+    assert.equal(both[0].code, 0, both[0].err);
+    assert.notEqual(both[1].code, 0);
+    assert.equal((await psql("select count(*) from users")).out, "0\n", "a failed migration leaves nothing");
+    assert.equal((await server.call("GET", "/lock?job=migrate")).holder, "");
+    // The runner of the first token wakes up.
+    const late = await psql(`begin; select check_fence('migrate', ${old}); drop table users; commit`);
+    assert.notEqual(late.code, 0);
+    assert.match(late.err, new RegExp(`token ${old} of migrate is old`));
+    assert.equal((await psql("select count(*) from users")).code, 0, "the table is still there");
+    // The newest may still, and one above it.
+    const newest = Number((await psql("select token from fence")).out);
+    assert.ok(newest > Number(old));
+    assert.equal((await psql(`select check_fence('migrate', ${newest})`)).code, 0);
+    assert.equal((await psql(`select check_fence('migrate', ${newest + 1})`)).code, 0);
+    assert.notEqual((await psql(`select check_fence('migrate', ${newest})`)).code, 0);
+  });
+
+  test("two laptops: one works in the folder, the other is told who and until when", async (t) => {
+    const dir = await workplace(t, ["work.sh"]);
+    const one = start(dir, env, "./work.sh", "laptop1", "sh", "-c", "echo working; sleep 2; exit 3");
+    await eventually(() => assert.match(one.out, /working/));
+    const two = await run(dir, env, "./work.sh", "laptop2", "echo", "working");
+    assert.equal(two.code, 75);
+    assert.match(two.err, /^lock held by another client: laptop1 until \d{4}-/);
+    assert.equal(two.out, "");
+    assert.equal((await one.over).code, 3);
+    assert.equal((await run(dir, env, "./work.sh", "laptop2", "true")).code, 0);
+    assert.equal((await run(dir, { LEASEHOLD_URL: "http://127.0.0.1:9" }, "./work.sh", "laptop2", "true")).code, 1);
+  });
+
+  test("leader election: a leader that is killed is followed by one in a later term", async (t) => {
+    const own = await Server.start(t, "--grace", "1ms");
+    const dir = await workplace(t, ["leader.mjs"], { "package.json": '{"type":"module"}' });
+    await run(dir, {}, "sh", "-ec", `mkdir node_modules; ln -s ${ROOT}/clients/typescript node_modules/leasehold`);
+    const said = [];
+    const members = ["anna", "bert", "cleo"].map((name) => {
+      const member = start(dir, { LEASEHOLD_URL: own.url }, process.execPath, "leader.mjs", name);
+      t.after(() => member.child.kill("SIGKILL"));
+      member.child.stdout.on("data", (piece) => {
+        for (const [, who, term] of String(piece).matchAll(/^(\w+) leads in term (\d+)$/gm)) said.push({ who, term: Number(term) });
+      });
+      return { name, ...member };
+    });
+    await eventually(() => assert.ok(said.length >= 3));
+    const first = said.at(-1);
+    members.find(({ name }) => name === first.who).child.kill("SIGKILL");
+    const second = await eventually(() => {
+      const last = said.at(-1);
+      assert.notEqual(last.who, first.who);
+      return last;
+    }, 15_000);
+    assert.ok(second.term > first.term);
+    const terms = new Map();
+    for (const { who, term } of said) assert.equal(terms.get(term) ?? who, terms.set(term, terms.get(term) ?? who).get(term), "one leader a term");
+    assert.deepEqual(said.map(({ term }) => term), said.map(({ term }) => term).sort((a, b) => a - b), "terms only rise");
+  });
+
+  test("Slurm: an array of tasks shares a smaller limit", async (t) => {
+    const dir = await workplace(t, ["hold.sh", "job.sbatch"], { "fetch-genome": noting(0.4) });
+    const pool = await server.pool(2);
+    const notes = path.join(dir, "notes");
+    const all = await Promise.all([1, 2, 3, 4].map((task) => run(dir, { ...env, POOL: pool, NOTES: notes, SLURM_ARRAY_TASK_ID: String(task) }, "bash", "job.sbatch")));
+    assert.deepEqual(all.map(({ code }) => code), [0, 0, 0, 0], all.map(({ err }) => err).join());
+    const { most, began } = await noted(notes);
+    assert.ok(most <= 2);
+    assert.deepEqual(began.map(({ args }) => args).sort(), ["1", "2", "3", "4"]);
+  });
+
+  test("every block of the page was run", () => {
+    assert.deepEqual([...recipes.keys()].filter((name) => !used.has(name)), []);
+    console.log(`recipes: ${recipes.size} blocks of docs/recipes.md run as they stand`);
+  });
+});
