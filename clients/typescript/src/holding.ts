@@ -165,6 +165,7 @@ export class Holding {
   async #renew(): Promise<void> {
     const { timers, transport } = this.context;
     let failed = 0;
+    let refused = 0;
     let nextAt = this.#points.renewAt;
     for (;;) {
       await timers.sleep(nextAt - timers.now(), "nothing", this.#renewerEnds.signal);
@@ -173,6 +174,7 @@ export class Holding {
       const heard = await transport.send(this.asked.renew(this.grant), { timeoutMs, hold: "nothing", stop: this.#attemptEnds.signal });
       if (heard.is === "answer" && this.#answered(heard)) {
         failed = 0;
+        refused = 0;
         nextAt = this.#points.renewAt;
         continue;
       }
@@ -183,8 +185,12 @@ export class Holding {
       const untilRisk = this.#points.riskAt - timers.now();
       const quarter = Math.min(this.leftMs / 4, untilRisk > 0 ? untilRisk / 2 : Number.POSITIVE_INFINITY);
       const busy = heard.is === "answer" ? heard.status === 429 || heard.status === 503 : heard.retryAfterMs !== undefined;
-      const pause = busy ? Math.min(heard.retryAfterMs ?? quarter, quarter) : renewalPauseMs(this.lengthMs, failed);
-      failed += 1;
+      // An address that refuses costs no time: the next one is asked at once, until all have been.
+      const passed = heard.is === "silence" && heard.why !== "unknown";
+      refused = passed ? refused + 1 : 0;
+      let pause = busy ? Math.min(heard.retryAfterMs ?? quarter, quarter) : renewalPauseMs(this.lengthMs, failed);
+      if (passed && refused % transport.urls.length !== 0) pause = 0;
+      else failed += 1;
       nextAt = timers.now() + pause;
     }
   }
