@@ -1,8 +1,11 @@
 //! JSON by hand for the few shapes that are on the way of every request, and times as people read them.
 //! Strings go through `serde_json`, so that escaping is nobody's business here.
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use leasehold_engine::Wall;
+
+use crate::http::limits::PIECE_MAX;
 
 const S_US: u64 = 1_000_000;
 
@@ -150,6 +153,36 @@ pub(crate) fn array<T>(items: &[T], write: impl Fn(&mut Object, &T)) -> Vec<u8> 
     }
     bytes.push(b']');
     bytes
+}
+
+/// The same in pieces, each made when it is asked for.
+pub(crate) fn array_pieces<T: Send + 'static>(
+    items: Vec<T>,
+    write: impl Fn(&mut Object, &T) + Send + 'static,
+) -> impl Iterator<Item = Bytes> + Send + 'static {
+    let mut items = items.into_iter();
+    let (mut open, mut is_over) = (b'[', false);
+    std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(PIECE_MAX);
+        while bytes.len() < PIECE_MAX {
+            let Some(item) = items.next() else {
+                is_over = true;
+                if open == b'[' {
+                    bytes.push(open);
+                }
+                bytes.push(b']');
+                break;
+            };
+            bytes.push(std::mem::replace(&mut open, b','));
+            let mut object = Object::nested(bytes);
+            write(&mut object, &item);
+            bytes = object.end();
+        }
+        Some(bytes.into())
+    })
 }
 
 pub(crate) fn write_string(bytes: &mut Vec<u8>, value: &str) {

@@ -24,6 +24,7 @@ use ring::Ring;
 pub(crate) use routes::Subscription;
 pub(crate) use wire::write_event;
 
+use crate::http::limits::PAGE_BYTES_MAX;
 use crate::observe::series::{Series, Window};
 
 /// Readers at the same time. The next one gets a 503.
@@ -123,9 +124,10 @@ impl Events {
         self.kept().ring.complete_since()
     }
 
-    /// The newest `limit` of those that are `wanted` and not older than `since`.
+    /// The newest of those that are `wanted` and not older than `since`, at most `limit` and as many as fit on a page.
     pub(crate) fn past(&self, since: Wall, limit: usize, wanted: impl Fn(&Happened) -> bool) -> Past {
         let mut events = Vec::new();
+        let mut bytes = 0;
         let mut before = Position(u64::MAX);
         let mut complete_since = self.complete_since().max(since);
         // In slices, as the committer needs the ring in between.
@@ -138,7 +140,8 @@ impl Events {
                     break 'slices;
                 }
                 if wanted(happened) {
-                    if events.len() == limit {
+                    bytes += wire::len_of(happened);
+                    if events.len() == limit || bytes > PAGE_BYTES_MAX {
                         complete_since = events.last().map_or(since, |oldest: &Happened| oldest.wall);
                         break 'slices;
                     }

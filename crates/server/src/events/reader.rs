@@ -12,6 +12,7 @@ use super::ring::{EventId, FellBehind, Resume};
 use super::routes::{Filter, Subscription};
 use super::{SCAN_MAX, wire};
 use crate::auth::Standing;
+use crate::http::limits::PIECE_MAX;
 use crate::observe::Observer;
 
 /// A reader that has heard nothing for this long hears at least that the line is open.
@@ -155,12 +156,19 @@ impl Reader {
             self.idle_since = ring.is_at_end(self.cursor).then(Instant::now);
             found
         };
-        let Some(last) = found.last() else { return Ok(None) };
-        self.sent = EventId::of(last);
+        if found.is_empty() {
+            return Ok(None);
+        }
         self.heartbeat_at = Instant::now() + HEARTBEAT;
         let mut frame = Vec::with_capacity(found.len() * 384);
-        for happened in &found {
+        for (index, happened) in found.iter().enumerate() {
             wire::event(&mut frame, happened, digester);
+            self.sent = EventId::of(happened);
+            if frame.len() >= PIECE_MAX && index + 1 < found.len() {
+                // Long names: the rest goes into the next piece, once this one was taken.
+                (self.cursor, self.idle_since) = (happened.position, None);
+                break;
+            }
         }
         Ok(Some(frame.into()))
     }

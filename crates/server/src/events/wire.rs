@@ -142,3 +142,10 @@ struct Told<'a> {
     from: Option<&'a str>,
     ttl_us: Option<u64>,
 }
+/// About how long an event is.
+pub(super) fn len_of(happened: &Happened) -> usize {
+    let name_len = happened.effect.resource.name().map_or(32, |name| name.len());
+    let client_len = happened.effect.client.as_ref().map_or(0, |client| client.len());
+    // In a key and a name; a lock that changes hands tells of two clients.
+    400 + 2 * name_len + 2 * client_len
+}

@@ -6,6 +6,7 @@ use leasehold_journal::Happened;
 
 use super::Observer;
 use super::key::{PublicKey, public_name, write_key};
+use super::list::fitting;
 use super::routes::{asked_of, resolve};
 use crate::dialect::plain_seconds_us;
 use crate::dialect::text::{Object, array};
@@ -74,6 +75,13 @@ fn write_inspection(object: &mut Object, inspection: &Inspection, observer: &Obs
         .integer("waiting", line.waiting.into())
         .string("state", line.state.as_str())
         .integer("latest_token", latest_token.0);
+    // Metadata of a thousand holders and as many waiters would be megabytes; the counts above tell how many there are.
+    let shown =
+        fitting(holders.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref())), usize::MAX);
+    let holders = &holders[..shown.min(holders.len())];
+    let shown =
+        fitting(queue.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref())), usize::MAX);
+    let queue = &queue[..shown.min(queue.len())];
     let holders = array(holders, |object, holder| {
         let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state } = holder;
         let (state, grace_us) = match state {
@@ -106,6 +114,11 @@ fn write_inspection(object: &mut Object, inspection: &Inspection, observer: &Obs
             .raw("metadata", metadata.as_deref().unwrap_or("null"));
     });
     object.name("queue").extend_from_slice(&queue);
+}
+
+/// About how long a line about a holder or a waiter is.
+fn detail_len(client: Option<&str>, metadata: Option<&str>) -> usize {
+    320 + client.map_or(0, str::len) + metadata.map_or(0, str::len)
 }
 
 /// Also of what is no longer there: that is when people ask what happened.

@@ -18,6 +18,7 @@ use crate::dialect::{Reply, ask, unserved};
 use crate::driver::Handle;
 use crate::events::routes::known_kind;
 use crate::http::json::shown;
+use crate::http::limits::PAGE_BYTES_MAX;
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 
@@ -297,8 +298,9 @@ async fn survey<'a>(
 fn write(list: &List, found: Found, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
     let Found { page, total, matched, by_kind, by_state } = found;
     let mut lines = page.into_sorted_vec();
-    let has_more = lines.len() > list.limit;
-    lines.truncate(list.limit);
+    let fit = fitting(lines.iter().map(|listed| line_len(&listed.line)), list.limit);
+    let has_more = lines.len() > fit;
+    lines.truncate(fit);
     let mut object = Object::new();
     object
         .string("position", &format!("{}.{}", reply.epoch, reply.position))
@@ -323,6 +325,23 @@ fn write(list: &List, found: Found, reply: &Reply<'_>, observer: &Observer) -> V
     let next = lines.last().filter(|_| has_more).map(|last| last.place.to_cursor());
     object.optional_string("next", next.as_deref());
     object.end()
+}
+
+/// About how long a line is.
+fn line_len(line: &ResourceLine) -> usize {
+    let name_len = line.resource.name().map_or(32, |name| name.len());
+    // In a key and a name; a label of the holder is cut to what fits a line.
+    256 + 2 * name_len + line.holder.as_ref().map_or(128, |holder| holder.len())
+}
+
+/// How many of these fit on a page of so many, one at least.
+pub(super) fn fitting(lens: impl Iterator<Item = usize>, limit: usize) -> usize {
+    let mut bytes = 0;
+    let fit = lens.take(limit).take_while(|len| {
+        bytes += len;
+        bytes <= PAGE_BYTES_MAX
+    });
+    fit.count().max(1)
 }
 
 /// The members that a line of the list and the head of a detail have in common.

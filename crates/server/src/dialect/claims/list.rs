@@ -11,15 +11,19 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{filter, wire};
 use crate::auth::Caller;
+use crate::dialect::text::{Object, array, array_pieces};
 use crate::dialect::{Reply, ask, unserved};
 use crate::driver::Handle;
 use crate::http::json::shown;
+use crate::http::limits::PAGE_BYTES_MAX;
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 
 pub(super) const LIMIT_DEFAULT: usize = 100;
 pub(super) const LIMIT_MAX: usize = 1_000;
 pub(super) const OFFSET_MAX: usize = 10_000_000;
+/// A page up to so long, in bytes, has a length in its head and is put into words at once.
+const AT_ONCE_MAX: usize = 64 * 1024;
 /// Claims looked at under the lock in one go.
 const SCAN_MAX: usize = 2_000;
 
@@ -85,18 +89,57 @@ impl Page {
     }
 
     /// Where the rest is.
-    fn next_link(&self) -> HeaderValue {
+    fn next_link(&self, shown: usize) -> HeaderValue {
         let Page { limit, offset, target, base_url, .. } = self;
-        let link = format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + limit);
+        let link = format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + shown);
         HeaderValue::try_from(link).expect("a host header and an encoded query make a header value")
     }
 
-    fn answer(&self, reply: &Reply<'_>, body: Vec<u8>, has_more: bool) -> Response<Body> {
+    /// Short ones are put into words at once, long ones as they are read.
+    fn answer<T: Send + 'static>(
+        &self,
+        reply: &Reply<'_>,
+        shown: Shown<T>,
+        write: impl Fn(&mut Object, &T) + Send + 'static,
+    ) -> Response<Body> {
+        let Shown { items, bytes, has_more } = shown;
+        let link = has_more.then(|| self.next_link(items.len()));
+        let body = if bytes <= AT_ONCE_MAX {
+            Body::from(array(&items, write))
+        } else {
+            Body::made(bytes, array_pieces(items, write))
+        };
         let mut response = response::json(StatusCode::OK, reply.id, body);
-        if has_more {
-            response.headers_mut().insert(LINK, self.next_link());
+        if let Some(link) = link {
+            response.headers_mut().insert(LINK, link);
         }
         reply.positioned(response)
+    }
+}
+
+/// What a page shows.
+#[derive(Debug)]
+struct Shown<T> {
+    items: Vec<T>,
+    /// About how long they are.
+    bytes: usize,
+    has_more: bool,
+}
+
+impl<T> Shown<T> {
+    fn new() -> Self {
+        Shown { items: Vec::new(), bytes: 0, has_more: false }
+    }
+
+    /// Adds one of this length, or notes that the page is full. There is always room for one.
+    fn add(&mut self, item: T, len: usize, limit: usize) {
+        let fits = self.items.is_empty() || self.bytes + len <= PAGE_BYTES_MAX;
+        if self.has_more || self.items.len() >= limit || !fits {
+            self.has_more = true;
+            return;
+        }
+        self.bytes += len;
+        self.items.push(item);
     }
 }
 
@@ -113,12 +156,12 @@ fn number(query: &Query<'_>, name: &str, allowed: std::ops::RangeInclusive<usize
 
 pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> Result<Response<Body>, Problem> {
     let ClaimList { filter, page } = list;
-    let mut shown: Vec<ClaimView> = Vec::new();
+    let mut shown: Shown<ClaimView> = Shown::new();
     let mut to_skip = page.offset;
     let mut after = 0;
     loop {
         // One more than wanted tells whether there is a next page.
-        let limit = (to_skip + page.limit + 1 - shown.len()).min(SCAN_MAX);
+        let limit = (to_skip + page.limit + 1 - shown.items.len()).min(SCAN_MAX);
         let query = ClaimQuery { filter: filter.clone(), after, limit, scan_max: SCAN_MAX };
         let (reply, answer) = ask(driver, Command::ListClaims(Box::new(query)).into(), id).await;
         let mut found = match answer {
@@ -131,13 +174,15 @@ pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> 
         }
         let skipped = to_skip.min(found.claims.len());
         to_skip -= skipped;
-        shown.extend(found.claims.into_iter().skip(skipped));
-        let has_more = shown.len() > page.limit;
+        for view in found.claims.into_iter().skip(skipped) {
+            let len = page.base_url.len() + wire::claim_len(&view);
+            shown.add(view, len, page.limit);
+        }
         match found.next {
-            Some(next) if !has_more => after = next,
+            Some(next) if !shown.has_more => after = next,
             _ => {
-                shown.truncate(page.limit);
-                return Ok(page.answer(&reply, wire::claims(&page.base_url, &shown), has_more));
+                let base_url = page.base_url.clone();
+                return Ok(page.answer(&reply, shown, move |object, view| wire::write_listed(object, &base_url, view)));
             }
         }
     }
@@ -145,11 +190,11 @@ pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> 
 
 pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestId) -> Result<Response<Body>, Problem> {
     let ResourcePage(page) = page;
-    let mut shown: Vec<ResourceView> = Vec::new();
+    let mut shown: Shown<ResourceView> = Shown::new();
     let mut to_skip = page.offset;
     let mut after: Option<Arc<str>> = None;
     loop {
-        let limit = (to_skip + page.limit + 1 - shown.len()).min(SCAN_MAX);
+        let limit = (to_skip + page.limit + 1 - shown.items.len()).min(SCAN_MAX);
         let (reply, answer) = ask(driver, Command::ListResources { after, limit }.into(), id).await;
         let mut found = match answer {
             Ok(Engine::Resources(found)) => found,
@@ -163,11 +208,52 @@ pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestI
         }
         let skipped = to_skip.min(found.len());
         to_skip -= skipped;
-        shown.extend(found.into_iter().skip(skipped));
-        let has_more = shown.len() > page.limit;
-        if is_last || has_more {
-            shown.truncate(page.limit);
-            return Ok(page.answer(&reply, wire::resources(&shown), has_more));
+        for view in found.into_iter().skip(skipped) {
+            let len = wire::resource_len(&view);
+            shown.add(view, len, page.limit);
+        }
+        if is_last || shown.has_more {
+            return Ok(page.answer(&reply, shown, wire::write_resource));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_at_its_limit_and_at_its_bytes_and_has_room_for_one() {
+        for (lens, limit, taken, has_more) in [
+            (vec![1, 1, 1], 3, 3, false),
+            (vec![1, 1, 1, 1], 3, 3, true),
+            (vec![PAGE_BYTES_MAX - 1, 1], 3, 2, false),
+            (vec![PAGE_BYTES_MAX - 1, 2], 3, 1, true),
+            (vec![PAGE_BYTES_MAX + 1], 3, 1, false),
+            (vec![PAGE_BYTES_MAX + 1, 1], 3, 1, true),
+            (vec![PAGE_BYTES_MAX, 1, 1], 3, 1, true),
+        ] {
+            let mut shown = Shown::new();
+            for len in &lens {
+                shown.add((), *len, limit);
+            }
+            assert_eq!((shown.items.len(), shown.has_more), (taken, has_more), "{lens:?}");
+        }
+    }
+
+    #[test]
+    fn pieces_make_the_same_array() {
+        for count in [0, 1, 2, 1_000, 5_000] {
+            let items: Vec<u64> = (0..count).collect();
+            let write = |object: &mut Object, item: &u64| {
+                object.integer("n", *item);
+            };
+            let whole = array(&items, write);
+            let pieces: Vec<bytes::Bytes> = array_pieces(items, write).collect();
+            assert!(
+                pieces.len() <= whole.len() / (16 * 1024) + 1 && pieces.iter().all(|piece| piece.len() < 17 * 1024)
+            );
+            assert_eq!(pieces.concat(), whole, "{count}");
         }
     }
 }

@@ -15,9 +15,22 @@ pub(super) fn claim(base_url: &str, view: &ClaimView, asked_at: Time, clamped: b
     object.end()
 }
 
-pub(super) fn claims(base_url: &str, views: &[ClaimView]) -> Vec<u8> {
-    array(views, |object, view| write_claim(object, base_url, view))
+/// One of a list.
+pub(super) fn write_listed(object: &mut Object, base_url: &str, view: &ClaimView) {
+    write_claim(object, base_url, view);
 }
+
+/// About how long a claim is.
+pub(super) fn claim_len(view: &ClaimView) -> usize {
+    let metadata_len = view.metadata.as_ref().map_or(4, |metadata| metadata.len());
+    640 + view.resource.len()
+        + 2 * metadata_len
+        + view.owner.as_ref().map_or(0, |owner| owner.len())
+        + view.holders.len() * HOLDER_LEN
+}
+
+/// About how long one line of who holds or waits is.
+const HOLDER_LEN: usize = 88;
 
 pub(super) fn claim_url(base_url: &str, claim: ClaimId) -> String {
     format!("{base_url}/v1/claims/{}/", uuid::Uuid::from_u128(claim.0))
@@ -72,11 +85,12 @@ pub(super) fn resource(view: &ResourceView) -> Vec<u8> {
     object.end()
 }
 
-pub(super) fn resources(views: &[ResourceView]) -> Vec<u8> {
-    array(views, write_resource)
+/// About how long a resource is.
+pub(super) fn resource_len(view: &ResourceView) -> usize {
+    128 + view.resource.name().map_or(0, |name| name.len()) + (view.holders.len() + view.queue.len()) * HOLDER_LEN
 }
 
-fn write_resource(object: &mut Object, view: &ResourceView) {
+pub(super) fn write_resource(object: &mut Object, view: &ResourceView) {
     object
         .string("name", view.resource.name().expect("a claimed resource has a name"))
         .integer("capacity", view.capacity.into())
