@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use leasehold_server::http::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
 use leasehold_server::http::router::{Endpoint, Router};
-use leasehold_server::http::{Body, HttpLimits, Peer, Problem, RequestId, bind, request, response, serve};
+use leasehold_server::http::{Body, HttpLimits, Peer, Problem, RequestId, Unsent, bind, request, response, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -42,7 +42,11 @@ enum Toy {
     Flood,
     /// A first byte, and then nothing ever.
     Hush,
+    /// More than the operating system has room for.
+    Long,
 }
+
+const LONG: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
@@ -99,6 +103,7 @@ fn toys(
             Endpoint::new(Method::GET, "/ticking", Toy::Ticking),
             Endpoint::new(Method::GET, "/flood", Toy::Flood),
             Endpoint::new(Method::GET, "/hush", Toy::Hush),
+            Endpoint::new(Method::GET, "/long", Toy::Long),
         ])
         .unwrap(),
     );
@@ -131,6 +136,7 @@ fn toys(
                         };
                         return Ok(streaming(&id, Body::stream((), next)));
                     }
+                    Toy::Long => return Ok(response::json(StatusCode::OK, &id, vec![b'x'; LONG])),
                     Toy::Flood => {
                         let next = |told| async { Some((Bytes::from(vec![b'.'; 65_536]), told)) };
                         return Ok(streaming(&id, Body::stream(TellWhenDropped(happened), next)));
@@ -502,7 +508,94 @@ async fn streams_share_an_http2_connection_with_answers() {
     }
 }
 
+// ---- answers that are not read ----
+
+#[tokio::test]
+async fn a_long_answer_on_http1_that_is_not_read_is_given_up() {
+    let unsent = Unsent::at_most(2 * LONG);
+    let limits = HttpLimits { stall_timeout: 4 * SHORT, unsent: unsent.clone(), ..HttpLimits::default() };
+    let server = Server::start(limits);
+    let mut client = server.connect().await;
+    client.get("/long").await;
+    client.read_until(|bytes| (!bytes.is_empty()).then_some(1)).await;
+    all_given_up(&unsent).await;
+    let mut rest = Vec::new();
+    let _ = soon(client.stream.read_to_end(&mut rest)).await;
+    assert!(rest.len() < LONG, "all of it was sent");
+}
+
+/// Until no byte of an answer waits for its client.
+async fn all_given_up(unsent: &Unsent) {
+    let given_up = async {
+        while unsent.bytes() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    soon(given_up).await;
+}
+
+#[tokio::test]
+async fn a_stream_of_http2_that_is_not_read_is_reset_and_the_others_go_on() {
+    let mut server = Server::start(HttpLimits { stall_timeout: 4 * SHORT, ..HttpLimits::default() });
+    let (mut sender, _running, _socket) = h2(server.addr).await;
+    let unread = soon(sender.send_request(h2_request(Method::GET, "/flood", ""))).await.unwrap();
+    let long = soon(sender.send_request(h2_request(Method::GET, "/long", ""))).await.unwrap();
+    let ticking = soon(sender.send_request(h2_request(Method::GET, "/ticking", ""))).await.unwrap();
+    let mut ticking = ticking.into_body();
+    let began_at = Instant::now();
+    while began_at.elapsed() < 10 * SHORT {
+        soon(ticking.frame()).await.expect("it goes on").unwrap();
+    }
+    assert_eq!(server.event().await, Event::Dropped);
+    for mut body in [unread.into_body(), long.into_body()] {
+        let mut taken = 0;
+        let end = loop {
+            match soon(body.frame()).await {
+                Some(Ok(frame)) => taken += frame.into_data().unwrap().len(),
+                end => break end,
+            }
+        };
+        assert!(end.expect("it is no orderly end").is_err() && taken < LONG, "{taken} bytes");
+    }
+    let answer = soon(sender.send_request(h2_request(Method::GET, "/constant", ""))).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
+async fn past_the_budget_of_unread_bytes_long_answers_are_503_and_short_ones_go_on() {
+    let unsent = Unsent::at_most(LONG + LONG / 2);
+    let server = Server::start(HttpLimits { unsent: unsent.clone(), ..HttpLimits::default() });
+    let mut first = server.connect().await;
+    first.get("/long").await;
+    first.read_until(|bytes| (!bytes.is_empty()).then_some(1)).await;
+    let mut second = server.connect().await;
+    second.get("/long").await;
+    let refused = second.answer().await;
+    assert_eq!((refused.status, refused.head.contains("retry-after: 1")), (503, true));
+    assert!(refused.body.contains("too many bytes wait to be sent"), "{}", refused.body);
+    second.get("/constant").await;
+    assert_eq!(second.answer().await.status, 200);
+    // Once the first has left there is room again.
+    drop(first);
+    all_given_up(&unsent).await;
+    let mut third = server.connect().await;
+    third.get("/long").await;
+    third.read_until(|bytes| bytes.starts_with(b"HTTP/1.1 200").then_some(1)).await;
+}
+
 // ---- clients that leave ----
+
+#[tokio::test]
+async fn leaving_behind_more_bytes_drops_the_handler() {
+    for more in ["\r\n", "GET /constant HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut server = Server::start(HttpLimits::default());
+        let mut client = server.connect().await;
+        client.send(format!("GET /park HTTP/1.1\r\nhost: x\r\n\r\n{more}")).await;
+        assert_eq!(server.event().await, Event::Began);
+        drop(client);
+        assert_eq!(server.event().await, Event::Dropped);
+    }
+}
 
 #[tokio::test]
 async fn leaving_drops_the_handler() {

@@ -14,6 +14,7 @@ mod deploy;
 mod events;
 #[cfg(target_os = "linux")]
 mod faults;
+mod gone;
 mod history;
 mod hostile;
 mod kills;
@@ -28,4 +29,5 @@ mod standstill;
 mod stop;
 mod support;
 mod tls;
+mod unread;
 mod watch;

@@ -28,7 +28,7 @@ pub(crate) use header::{idempotency_key, listening, plain_seconds_us};
 
 use crate::driver::{Answered, Handle};
 use crate::http::router::Params;
-use crate::http::{Body, Problem, RequestId};
+use crate::http::{Body, Problem, Receipt, RequestId};
 use crate::settings::Settings;
 
 const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
@@ -46,13 +46,15 @@ pub(crate) struct Call<'a> {
 }
 
 /// The part of an answer that every dialect needs again once the command came back.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) id: &'a RequestId,
     pub(crate) epoch: Epoch,
     pub(crate) position: Position,
     /// Service time when the call came.
     pub(crate) asked_at: Time,
+    /// Hands back what the answer tells of, unless the answer leaves.
+    receipt: Option<Receipt>,
 }
 
 /// Asks the engine, at once, and waits for the durable answer.
@@ -64,8 +66,12 @@ pub(crate) fn ask<'a, 'd>(
     let listening = driver.call(request);
     let asked_at = listening.asked_at;
     async move {
-        let Answered { answer, epoch, position, .. } = listening.await;
-        (Reply { id, epoch, position, asked_at }, answer)
+        let Answered { answer, epoch, position, untold } = listening.await;
+        let receipt = untold.map(|claim| {
+            let driver = driver.clone();
+            Receipt::or_else(move || driver.hand_back(claim))
+        });
+        (Reply { id, epoch, position, asked_at, receipt }, answer)
     }
 }
 
@@ -80,11 +86,22 @@ pub(crate) fn ask_about<'a, 'd, S>(
     let asking = ask(driver, request, id);
     async move {
         let (reply, answer) = asking.await;
-        show(&subject, &reply, answer)
+        reply.word(|reply| show(&subject, reply, answer))
     }
 }
 
-impl Reply<'_> {
+impl<'a> Reply<'a> {
+    /// Puts the answer into words, and has what it tells of handed back if those never leave.
+    pub(crate) fn word(
+        mut self,
+        show: impl FnOnce(&Reply<'a>) -> Result<Response<Body>, Problem>,
+    ) -> Result<Response<Body>, Problem> {
+        let receipt = self.receipt.take();
+        let mut response = show(&self)?;
+        response.body_mut().set_receipt(receipt);
+        Ok(response)
+    }
+
     pub(crate) fn positioned(&self, mut response: Response<Body>) -> Response<Body> {
         set_position(&mut response, self.epoch, self.position);
         response

@@ -18,7 +18,8 @@ pub struct Answered {
     pub answer: Result<Reply, Denial>,
     pub epoch: Epoch,
     pub position: Position,
-    pub(super) untold: Option<ClaimId>,
+    /// The claim that this answer tells its caller of: if the answer cannot be delivered, hand it back.
+    pub(crate) untold: Option<ClaimId>,
 }
 
 /// Where requests are handed in. Cheap to clone.
@@ -46,6 +47,12 @@ impl Handle {
         let listening = Listening { shared: &self.shared, ticket, asked_at, answered, is_over: false };
         self.shared.deliver(leaving);
         listening
+    }
+
+    /// An answer was made and could not be delivered: what it told of is given back, unless another caller knows of it.
+    pub(crate) fn hand_back(&self, untold: ClaimId) {
+        let leaving = self.shared.hand_back(&[untold]);
+        self.shared.deliver(leaving);
     }
 
     /// Whether changes become durable: makes one, of the smallest kind, and waits for it.

@@ -10,20 +10,15 @@
 //! ────────────▶ reading a head ◀──────────────── idle ◀──────────────┐
 //!                     │   head_timeout              idle_timeout      │ last answer done
 //!                     └──────────────────▶ answering ─────────────────┘
-//!                        head complete      (no deadline of its own; a stream: stall_timeout since the last write)
+//!                        head complete      (none while it is made; stall_timeout since the last write while it is sent)
 //! ```
 
-use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
-
 use super::limits::HttpLimits;
-use super::response::Body;
+use super::response::Receipt;
 
 /// `head_began_us` when no head is being read.
 const NO_HEAD: u64 = u64::MAX;
@@ -37,12 +32,22 @@ pub(super) struct Activity {
     answering: AtomicU32,
     /// Those of them whose answer is a stream, which nobody waits for to end.
     streaming: AtomicU32,
+    /// Those of them whose answer is long or a stream, on HTTP/1.1.
+    long: AtomicU32,
     /// When the first byte of the head being read came, in microseconds since `connected_at`.
     head_began_us: AtomicU64,
     /// When the last answer made progress, in microseconds since `connected_at`.
     idle_since_us: AtomicU64,
     /// HTTP/2 peers send frames that belong to no request (settings, pings), so bytes begin nothing there.
     multiplexed: AtomicBool,
+    /// hyper waits for bytes from the peer, and so hears of the connection's end.
+    is_reading: AtomicBool,
+    /// There is something to write, and the peer has no room for it.
+    is_blocked: AtomicBool,
+    /// Something is in `untold`.
+    has_untold: AtomicBool,
+    /// Answers that were taken by hyper and are not flushed yet.
+    untold: Mutex<Vec<Receipt>>,
 }
 
 impl Activity {
@@ -52,9 +57,14 @@ impl Activity {
             connected_at: Instant::now(),
             answering: AtomicU32::new(0),
             streaming: AtomicU32::new(0),
+            long: AtomicU32::new(0),
             head_began_us: AtomicU64::new(0),
             idle_since_us: AtomicU64::new(0),
             multiplexed: AtomicBool::new(false),
+            is_reading: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
+            has_untold: AtomicBool::new(false),
+            untold: Mutex::default(),
         })
     }
 
@@ -69,36 +79,107 @@ impl Activity {
         }
     }
 
+    /// hyper asked for bytes and waits for them.
+    pub(super) fn on_reading(&self) {
+        self.is_reading.store(true, Relaxed);
+    }
+
     /// Bytes went to the peer: a slow reader of a long answer is not idle.
     pub(super) fn on_written(&self) {
         self.idle_since_us.store(self.now_us(), Relaxed);
+        if self.is_blocked.load(Relaxed) {
+            self.is_blocked.store(false, Relaxed);
+        }
     }
 
-    /// A head is complete. The connection has no deadline until what is returned here is dropped.
-    pub(super) fn begin_answer(self: &Arc<Self>, multiplexed: bool) -> Answering {
+    /// The peer takes no more bytes for now.
+    pub(super) fn on_blocked(&self) {
+        if !self.is_blocked.swap(true, Relaxed) {
+            // A connection that was idle for long did not stall before this.
+            self.idle_since_us.store(self.now_us(), Relaxed);
+        }
+    }
+
+    /// An answer is in hyper's hands as a whole. It has left once that is flushed.
+    pub(super) fn on_taken(&self, receipt: Receipt) {
+        self.untold().push(receipt);
+        self.has_untold.store(true, Relaxed);
+    }
+
+    /// All that hyper had to write is written.
+    pub(super) fn on_flushed(&self) {
+        if self.has_untold.load(Relaxed) {
+            self.has_untold.store(false, Relaxed);
+            // In place, so that the next answer finds room.
+            self.untold().drain(..).for_each(Receipt::settle);
+        }
+    }
+
+    /// The connection is over: answers that were not flushed never left.
+    pub(super) fn close(&self) {
+        let untold = std::mem::take(&mut *self.untold());
+        drop(untold);
+    }
+
+    /// hyper is about to run: whether it waits for bytes is seen afterwards.
+    pub(super) fn begin_turn(&self) {
+        self.is_reading.store(false, Relaxed);
+    }
+
+    /// Whether a caller waits for an answer while hyper would not notice that it leaves. hyper looks for the end of what
+    /// the peer sends only while it has no byte of it left to work on.
+    pub(super) fn is_unwatched(&self) -> bool {
+        !self.is_reading.load(Relaxed) && self.answering.load(Relaxed) > 0
+    }
+
+    /// A head is complete. The connection has no deadline until `end_answer`.
+    pub(super) fn begin_answer(&self, multiplexed: bool) {
         if multiplexed {
             self.multiplexed.store(true, Relaxed);
         }
         self.answering.fetch_add(1, Relaxed);
         self.head_began_us.store(NO_HEAD, Relaxed);
-        Answering { activity: Arc::clone(self), is_stream: false }
     }
 
-    /// When this connection has to be closed, as things stand. `None` while an answer is under way, unless it is a
-    /// stream: there something is written every few seconds, and if it is not, the peer has stopped reading.
+    pub(super) fn end_answer(&self) {
+        self.idle_since_us.store(self.now_us(), Relaxed);
+        let before = self.answering.fetch_sub(1, Relaxed);
+        assert!(before > 0, "every answer that ends has begun");
+    }
+
+    pub(super) fn begin_stream(&self) {
+        self.streaming.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn end_stream(&self) {
+        self.streaming.fetch_sub(1, Relaxed);
+    }
+
+    /// The answer under way takes more than one write.
+    pub(super) fn begin_long(&self) {
+        self.on_written();
+        self.long.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn end_long(&self) {
+        self.long.fetch_sub(1, Relaxed);
+    }
+
+    /// When this connection has to be closed, as things stand. `None` while an answer is being made. While one is being
+    /// sent, something is written every few seconds, and if it is not, the peer has stopped reading.
     pub(super) fn deadline(&self, limits: &HttpLimits) -> Option<Instant> {
-        if self.streaming.load(Relaxed) > 0 {
-            let written_us = self.idle_since_us.load(Relaxed);
-            return Some(self.connected_at + Duration::from_micros(written_us) + limits.stall_timeout);
+        let idle_since_us = self.idle_since_us.load(Relaxed);
+        if self.long.load(Relaxed) > 0 || self.is_blocked.load(Relaxed) {
+            return Some(self.at(idle_since_us) + limits.stall_timeout);
         }
         if self.answering.load(Relaxed) > 0 {
             return None;
         }
         let (since_us, allowed) = match self.head_began_us.load(Relaxed) {
-            NO_HEAD => (self.idle_since_us.load(Relaxed), limits.idle_timeout),
+            NO_HEAD => (idle_since_us, limits.idle_timeout),
             began_us => (began_us, limits.head_timeout),
         };
-        Some(self.connected_at + Duration::from_micros(since_us) + allowed)
+        Some(self.at(since_us) + allowed)
     }
 
     /// Whether all that is under way are streams. Nobody is left without an answer if those are cut.
@@ -107,66 +188,18 @@ impl Activity {
         streaming > 0 && streaming == self.answering.load(Relaxed)
     }
 
-    fn now_us(&self) -> u64 {
+    /// A point in time that `now_us` gave.
+    pub(super) fn at(&self, since_connected_us: u64) -> Instant {
+        self.connected_at + Duration::from_micros(since_connected_us)
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
         u64::try_from(self.connected_at.elapsed().as_micros()).expect("no connection lives for 500 000 years")
     }
-}
 
-/// Held while a request is being answered: by the service until there is a response, then by its body.
-#[derive(Debug)]
-pub(super) struct Answering {
-    activity: Arc<Activity>,
-    is_stream: bool,
-}
-
-impl Answering {
-    fn with_stream(mut self) -> Self {
-        self.activity.on_written();
-        self.activity.streaming.fetch_add(1, Relaxed);
-        self.is_stream = true;
-        self
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.activity.on_written();
-        if self.is_stream {
-            self.activity.streaming.fetch_sub(1, Relaxed);
-        }
-        let before = self.activity.answering.fetch_sub(1, Relaxed);
-        assert!(before > 0, "every answer that ends has begun");
-    }
-}
-
-/// A response body that keeps its connection from counting as idle until the last of it was taken.
-#[derive(Debug)]
-pub(super) struct TrackedBody {
-    body: Body,
-    _answering: Answering,
-}
-
-impl TrackedBody {
-    pub(super) fn new(body: Body, answering: Answering) -> Self {
-        let answering = if body.is_stream() { answering.with_stream() } else { answering };
-        TrackedBody { body, _answering: answering }
-    }
-}
-
-impl HttpBody for TrackedBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    fn untold(&self) -> MutexGuard<'_, Vec<Receipt>> {
+        // Every step under this lock is whole.
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -198,20 +231,21 @@ mod tests {
     #[test]
     fn answering_has_no_deadline_and_then_the_idle_one() {
         let activity = Activity::new();
-        let first = activity.begin_answer(false);
-        let second = activity.begin_answer(false);
+        activity.begin_answer(false);
+        activity.begin_answer(false);
         assert_eq!(deadline_s(&activity), None);
         activity.on_read();
-        drop(first);
+        activity.end_answer();
         assert_eq!(deadline_s(&activity), None, "one answer is still under way");
-        drop(second);
+        activity.end_answer();
         assert_eq!(deadline_s(&activity), Some(75));
     }
 
     #[test]
     fn the_first_byte_after_idling_starts_the_head_deadline() {
         let activity = Activity::new();
-        drop(activity.begin_answer(false));
+        activity.begin_answer(false);
+        activity.end_answer();
         activity.on_read();
         assert_eq!(deadline_s(&activity), Some(10));
     }
@@ -219,21 +253,32 @@ mod tests {
     #[test]
     fn on_http2_bytes_begin_no_head() {
         let activity = Activity::new();
-        drop(activity.begin_answer(true));
+        activity.begin_answer(true);
+        activity.end_answer();
         activity.on_read();
         assert_eq!(deadline_s(&activity), Some(75));
     }
 
     #[test]
-    fn a_stream_lives_as_long_as_something_is_written() {
+    fn a_peer_that_takes_nothing_has_the_stall_deadline_whatever_else_is_under_way() {
         let activity = Activity::new();
-        let body = TrackedBody::new(Body::stream((), |()| std::future::pending()), activity.begin_answer(false));
-        assert_eq!(deadline_s(&activity), Some(30), "not the idle deadline");
-        assert!(activity.is_only_streaming());
-        let answer = activity.begin_answer(true);
-        assert!(!activity.is_only_streaming(), "somebody else waits for an answer");
-        drop((body, answer));
-        assert_eq!(deadline_s(&activity), Some(75));
-        assert!(!activity.is_only_streaming());
+        activity.begin_answer(true);
+        activity.on_blocked();
+        assert_eq!(deadline_s(&activity), Some(30));
+        activity.on_written();
+        assert_eq!(deadline_s(&activity), None);
+    }
+
+    #[test]
+    fn a_caller_is_unwatched_while_hyper_does_not_wait_for_bytes() {
+        let activity = Activity::new();
+        activity.begin_turn();
+        assert!(!activity.is_unwatched(), "no caller waits");
+        activity.begin_answer(false);
+        assert!(activity.is_unwatched());
+        activity.on_reading();
+        assert!(!activity.is_unwatched());
+        activity.begin_turn();
+        assert!(activity.is_unwatched());
     }
 }

@@ -1,8 +1,10 @@
 //! One connection from its first byte to its last: hyper, its settings, and the deadlines of [`Activity`].
 //! Accepting and counting connections is left to `listen`.
 
+use std::borrow::Borrow;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::ops::DerefMut;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,22 +12,29 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use http::Response;
+use http::header::{ETAG, LINK, LOCATION};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use pin_project_lite::pin_project;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::activity::{Activity, Answering, TrackedBody};
+use super::activity::Activity;
 use super::door::{Door, NoHandshake, Opened, Unopened};
 use super::farewell;
 use super::limits::{
-    H2_CONNECTION_WINDOW, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
+    H2_CONNECTION_WINDOW, H2_SEND_BUFFER, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
 };
 use super::listen::{ConnectionNews, Handler, Peer};
+use super::outgoing::{Answering, TrackedBody};
+use super::problem::Problem;
+use super::request::RequestId;
 use super::response::Body;
+use super::socket::Line;
+use super::streams::Streams;
+use super::unsent::{NoRoom, Unsent};
 
 /// What all connections of one listener share.
 #[derive(Debug)]
@@ -38,7 +47,7 @@ pub(super) struct Shared<H> {
 
 impl<H> Shared<H> {
     pub(super) fn new(handler: Arc<H>, limits: HttpLimits) -> Self {
-        let protocols = Protocols::new(&limits);
+        let protocols = Protocols::new();
         Shared { handler, limits, stopping: Stopping::default(), protocols }
     }
 }
@@ -70,15 +79,14 @@ impl Stopping {
     }
 }
 
-/// hyper's settings for both versions.
+/// hyper's settings, of HTTP/1.1 as they are used.
 #[derive(Debug)]
 struct Protocols {
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
 }
 
 impl Protocols {
-    fn new(limits: &HttpLimits) -> Self {
+    fn new() -> Self {
         let mut http1 = http1::Builder::new();
         http1
             // A client that closed its sending side has left: this ends the connection and drops the handler, which is
@@ -89,16 +97,22 @@ impl Protocols {
             // `Activity` has the deadlines.
             .header_read_timeout(None)
             .timer(TokioTimer::new());
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        Protocols { http1 }
+    }
+
+    /// For one connection, whose streams are its own.
+    fn http2(limits: &HttpLimits, streams: Streams) -> http2::Builder<Streams> {
+        let mut http2 = http2::Builder::new(streams);
         http2
             .max_concurrent_streams(H2_STREAMS_MAX)
             .initial_stream_window_size(H2_STREAM_WINDOW)
             .initial_connection_window_size(H2_CONNECTION_WINDOW)
+            .max_send_buf_size(H2_SEND_BUFFER)
             .max_header_list_size(u32::try_from(HEAD_BUFFER_MAX).expect("32 KiB fits"))
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.ping_timeout)
             .timer(TokioTimer::new());
-        Protocols { http1, http2 }
+        http2
     }
 }
 
@@ -112,7 +126,7 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
         opened = opening => opened.unwrap_or_else(|_| Err(D::too_slow())),
         () = shared.stopping.wait() => return,
     };
-    let Opened { stream, speaks_http2, certificate } = match opened {
+    let Opened { stream, line, speaks_http2, certificate } = match opened {
         Ok(opened) => opened,
         Err(Unopened::Gone) => return,
         Err(Unopened::NoHandshake(no_handshake)) => {
@@ -127,80 +141,133 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
     };
     peer.certificate = certificate;
     let io = TokioIo::new(stream);
-    let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
-        let answering = activity.begin_answer(speaks_http2);
-        Answer { response: Arc::clone(&shared.handler).handle(request, peer.clone()), answering: Some(answering) }
-    });
+    let connection = Watch { shared: &shared, activity: &activity, line: &line };
     if speaks_http2 {
+        let streams = Streams::new(&activity, shared.limits.stall_timeout);
+        let unsent = shared.limits.unsent.clone();
+        let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+            let answering = Answering::one_of_many(streams.begin());
+            let response = Arc::clone(&shared.handler).handle(request, peer.clone());
+            Answer { response, unsent: unsent.clone(), answering: Some(answering) }
+        });
         // On the heap, as every connection's task would have room for this one's size.
-        let mut connection = Box::pin(shared.protocols.http2.serve_connection(io, service));
-        keep_deadlines(&shared, &activity, connection.as_mut(), http2::Connection::graceful_shutdown).await;
+        let http2 = Protocols::http2(&shared.limits, streams.clone());
+        let served = Box::pin(http2.serve_connection(io, service));
+        connection.keep(served, Some(&streams), http2::Connection::graceful_shutdown).await;
     } else {
-        let mut connection = pin!(shared.protocols.http1.serve_connection(io, service));
-        keep_deadlines(&shared, &activity, connection.as_mut(), http1::Connection::graceful_shutdown).await;
+        let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
+            let response = Arc::clone(&shared.handler).handle(request, peer.clone());
+            Answer { response, unsent: &shared.limits.unsent, answering: Some(Answering::one(&activity)) }
+        });
+        let served = pin!(shared.protocols.http1.serve_connection(io, service));
+        connection.keep(served, None, http1::Connection::graceful_shutdown).await;
     }
+    // hyper is gone, and with it what it had not written.
+    activity.close();
 }
 
-/// Runs `connection` to its end or a deadline. `finish` tells it to end after the answers under way.
-async fn keep_deadlines<H, C: Future>(
-    shared: &Shared<H>,
-    activity: &Activity,
-    mut connection: Pin<&mut C>,
-    finish: impl Fn(Pin<&mut C>),
-) {
-    let mut stopping = pin!(shared.stopping.wait());
-    let mut asked = false;
-    // Set once the connection was told to finish; it is cut at that point.
-    let mut cut_at: Option<Instant> = None;
-    let first_deadline = Instant::now() + shared.limits.head_timeout;
-    let sleep = pin!(sleep_until(first_deadline.into()));
-    let mut timer = LazyTimer { sleep, armed_at: first_deadline, is_set: false };
+/// What decides that a connection is over before hyper finds out.
+struct Watch<'a, H> {
+    shared: &'a Shared<H>,
+    activity: &'a Activity,
+    line: &'a Line,
+}
 
-    poll_fn(|cx| {
-        // Asking once is enough: it leaves this task's waker with the bell, and the flag tells the rest. Asking at every
-        // poll would take a lock that all connections share.
-        if !asked {
-            asked = true;
-            let _ = stopping.as_mut().poll(cx);
-        }
-        loop {
-            if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+impl<H> Watch<'_, H> {
+    /// Runs `connection` to its end, a deadline, or its peer's leaving. `finish` tells it to end after the answers under way.
+    async fn keep<C: Future>(
+        self,
+        mut connection: Pin<impl DerefMut<Target = C>>,
+        streams: Option<&Streams>,
+        finish: impl Fn(Pin<&mut C>),
+    ) {
+        let Watch { shared, activity, line } = self;
+        let mut stopping = pin!(shared.stopping.wait());
+        let mut asked = false;
+        // Set once the connection was told to finish; it is cut at that point.
+        let mut cut_at: Option<Instant> = None;
+        let first_deadline = Instant::now() + shared.limits.head_timeout;
+        let sleep = pin!(sleep_until(first_deadline.into()));
+        let mut timer = LazyTimer { sleep, armed_at: first_deadline, is_set: false };
+        // Only while a caller waits and hyper does not look for the end of what it sends.
+        let mut leaving: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
+
+        poll_fn(|cx| {
+            // Asking once is enough: it leaves this task's waker with the bell, and the flag tells the rest. Asking at every
+            // poll would take a lock that all connections share.
+            if !asked {
+                asked = true;
+                let _ = stopping.as_mut().poll(cx);
             }
-            if cut_at.is_none() && shared.stopping.has_begun() {
-                let patience = if activity.is_only_streaming() { STREAM_DRAIN } else { shared.limits.drain_timeout };
-                cut_at = Some(Instant::now() + patience.min(shared.limits.drain_timeout));
-                finish(connection.as_mut());
-                continue;
+            loop {
+                activity.begin_turn();
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                if cut_at.is_none() && shared.stopping.has_begun() {
+                    let patience =
+                        if activity.is_only_streaming() { STREAM_DRAIN } else { shared.limits.drain_timeout };
+                    cut_at = Some(Instant::now() + patience.min(shared.limits.drain_timeout));
+                    finish(connection.as_mut());
+                    continue;
+                }
+                if activity.is_unwatched() {
+                    let leaving = leaving.get_or_insert_with(|| Box::pin(line.hung_up()));
+                    if leaving.as_mut().poll(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                } else {
+                    leaving = None;
+                }
+                let deadlines = [activity.deadline(&shared.limits), streams.and_then(Streams::deadline), cut_at];
+                return match deadlines.into_iter().flatten().min() {
+                    Some(deadline) => timer.poll_until(deadline, cx),
+                    None => Poll::Pending,
+                };
             }
-            return match [activity.deadline(&shared.limits), cut_at].into_iter().flatten().min() {
-                Some(deadline) => timer.poll_until(deadline, cx),
-                None => Poll::Pending,
-            };
-        }
-    })
-    .await;
+        })
+        .await;
+    }
 }
 
 pin_project! {
     /// What the handler answers, with a body that is tracked. An `async` block would do the same and hold the handler's
     /// future twice, in memory that every parked connection pays for.
-    struct Answer<F> {
+    struct Answer<F, U> {
         #[pin]
         response: F,
+        unsent: U,
         answering: Option<Answering>,
     }
 }
 
-impl<F: Future<Output = Response<Body>>> Future for Answer<F> {
+impl<F: Future<Output = Response<Body>>, U: Borrow<Unsent>> Future for Answer<F, U> {
     type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.response.poll(cx));
         let answering = this.answering.take().expect("polled until it is ready, and not again");
-        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, answering))))
+        let unsent: &Unsent = (*this.unsent).borrow();
+        let (response, charge) = match unsent.charge(response.body().weight()) {
+            Ok(charge) => (response, charge),
+            Err(NoRoom) => (no_room(response), None),
+        };
+        Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, charge, answering))))
     }
+}
+
+/// In place of an answer that would have to wait along with too many others. What it told of is undone with it.
+fn no_room(response: Response<Body>) -> Response<Body> {
+    let reason = "too many bytes wait to be sent to clients that do not read them, try again";
+    let (mut told, _) = response.into_parts();
+    let (refusal, body) = Problem::unavailable(reason, 1).to_response(&RequestId::of(&told.headers)).into_parts();
+    told.status = refusal.status;
+    for name in [LOCATION, LINK, ETAG] {
+        told.headers.remove(name);
+    }
+    told.headers.extend(refusal.headers);
+    Response::from_parts(told, body)
 }
 
 /// A timer that is only ever moved when it would fire too late. Deadlines here mostly move away before they come, so this

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::activity::Activity;
-use super::socket::{Opening, Watched};
+use super::socket::{Line, Opening, Watched};
 
 /// A way in.
 pub(super) trait Door: Clone + Send + Sync + 'static {
@@ -33,6 +33,8 @@ pub(super) trait Door: Clone + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Opened<S> {
     pub(super) stream: S,
+    /// The socket below it.
+    pub(super) line: Line,
     pub(super) speaks_http2: bool,
     pub(super) certificate: Option<Arc<ClientCert>>,
 }
@@ -65,7 +67,8 @@ impl Door for Plain {
     async fn open(self, stream: TcpStream, activity: Arc<Activity>) -> Result<Opened<Watched>, Unopened> {
         let opening = Opening::read(&stream).await.map_err(|_| Unopened::Gone)?;
         let speaks_http2 = opening.is_http2();
-        Ok(Opened { stream: Watched::new(stream, opening, activity), speaks_http2, certificate: None })
+        let stream = Watched::new(stream, opening, activity);
+        Ok(Opened { line: stream.line(), stream, speaks_http2, certificate: None })
     }
 
     fn too_slow() -> Unopened {

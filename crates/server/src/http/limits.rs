@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::unsent::Unsent;
+
 /// Longest body read, in bytes. One more is 413.
 pub const BODY_MAX: usize = 64 * 1024;
 
@@ -22,8 +24,19 @@ pub const HEAD_BUFFER_MAX: usize = 32 * 1024;
 
 const _: () = assert!(HEAD_BUFFER_MAX > URI_MAX + HEADERS_MAX, "an oversized head must still parse");
 
+/// A long body is given to hyper in pieces of this size. On HTTP/1.1 it copies them into a buffer that the connection keeps, and
+/// takes no more while there are 32 KiB in it ([`HEAD_BUFFER_MAX`]): in one piece, 100 KiB of answer would be 100 KiB of memory for
+/// as long as the connection lives.
+pub const PIECE_MAX: usize = 16 * 1024;
+
+/// A list ends after about so many bytes, as well as after so many items: how long an item is, is up to whoever made it.
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What hyper takes of one HTTP/2 stream's answer ahead of what the peer has room for.
+pub const H2_SEND_BUFFER: usize = 32 * 1024;
+
 /// Streams at once on one HTTP/2 connection. Each parked long poll is one.
-pub const H2_STREAMS_MAX: u32 = 1024;
+pub const H2_STREAMS_MAX: u32 = 256;
 
 /// A stream may send this much before we read: one body of the longest kind, and then it waits.
 pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
@@ -53,8 +66,10 @@ pub struct HttpLimits {
     pub ping_interval: Duration,
     /// … and is given up after this long without one.
     pub ping_timeout: Duration,
-    /// A stream to which nothing could be written for this long has a reader that stopped reading.
+    /// A client that has taken nothing of an answer for this long has stopped reading it.
     pub stall_timeout: Duration,
+    /// Bytes of answers that may wait for their clients, in the whole process. Past it a long answer becomes a 503.
+    pub unsent: Unsent,
     /// After the signal to stop: how long answers under way may take.
     pub drain_timeout: Duration,
 }
@@ -69,6 +84,7 @@ impl Default for HttpLimits {
             ping_interval: Duration::from_secs(20),
             ping_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(30),
+            unsent: Unsent::at_most(64 * 1024 * 1024),
             drain_timeout: Duration::from_secs(10),
         }
     }

@@ -11,6 +11,7 @@ use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::limits::PIECE_MAX;
 use super::request::RequestId;
 
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -22,18 +23,50 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// which is more than the allocator has at hand.
 const HEADERS_USUAL: usize = 6;
 
-/// A long body is given to hyper in pieces of this size. It copies them into a buffer that the connection keeps, and takes no more
-/// while there are 32 KiB in it (`HEAD_BUFFER_MAX`): in one piece, 100 KiB of answer would be 100 KiB of memory for as long as the
-/// connection lives.
-const PIECE_MAX: usize = 16 * 1024;
-
 /// What an answer carries: bytes that are there from the start, or a stream of them as they come.
 #[derive(Default)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    receipt: Option<Receipt>,
+}
+
+/// What is to be undone if an answer never leaves. It is settled once the operating system has all of the answer's bytes, and
+/// undoes when it is dropped before that.
+pub struct Receipt(Option<Box<dyn FnOnce() + Send>>);
+
+impl Receipt {
+    pub fn or_else(undo: impl FnOnce() + Send + 'static) -> Self {
+        Receipt(Some(Box::new(undo)))
+    }
+
+    /// The answer has left.
+    pub(super) fn settle(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        if let Some(undo) = self.0.take() {
+            undo();
+        }
+    }
+}
+
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Receipt")
+    }
+}
 
 enum Kind {
     /// What was not taken yet.
     Whole(Bytes),
+    /// What is left to be made, and about how many bytes are kept for that.
+    Made {
+        pieces: Box<dyn Iterator<Item = Bytes> + Send>,
+        weight: usize,
+    },
     Stream(Pin<Box<dyn Frames>>),
 }
 
@@ -45,8 +78,9 @@ impl Default for Kind {
 
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
+        match &self.kind {
             Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Kind::Made { weight, .. } => write!(f, "Body(about {weight} bytes)"),
             Kind::Stream(_) => f.write_str("Body(stream)"),
         }
     }
@@ -60,12 +94,37 @@ impl Body {
         F: Future<Output = Option<(Bytes, S)>> + Send + 'static,
     {
         let under_way = Some(next(state));
-        Body(Kind::Stream(Box::pin(Unfold { next, under_way })))
+        Kind::Stream(Box::pin(Unfold { next, under_way })).into()
+    }
+
+    /// A long body, of which each piece is made when the one before was taken. `weight` is about what is kept meanwhile, in
+    /// bytes.
+    pub fn made(weight: usize, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+        Kind::Made { pieces: Box::new(pieces), weight }.into()
+    }
+
+    /// How many bytes wait with it, about.
+    pub(super) fn weight(&self) -> usize {
+        match &self.kind {
+            Kind::Whole(bytes) => bytes.len(),
+            Kind::Made { weight, .. } => *weight,
+            // Its reader keeps a place, and nothing else.
+            Kind::Stream(_) => 0,
+        }
+    }
+
+    /// What is to be undone if this never leaves.
+    pub fn set_receipt(&mut self, receipt: Option<Receipt>) {
+        self.receipt = receipt;
+    }
+
+    pub(super) fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
     }
 
     /// Whether this is a stream: nobody waits for its end.
     pub(super) fn is_stream(&self) -> bool {
-        matches!(self.0, Kind::Stream(_))
+        matches!(self.kind, Kind::Stream(_))
     }
 }
 
@@ -102,27 +161,33 @@ where
     }
 }
 
+impl From<Kind> for Body {
+    fn from(kind: Kind) -> Self {
+        Body { kind, receipt: None }
+    }
+}
+
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Body(Kind::Whole(bytes))
+        Kind::Whole(bytes).into()
     }
 }
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
-        Body(Kind::Whole(bytes.into()))
+        Kind::Whole(bytes.into()).into()
     }
 }
 
 impl From<String> for Body {
     fn from(text: String) -> Self {
-        Body(Kind::Whole(text.into()))
+        Kind::Whole(text.into()).into()
     }
 }
 
 impl From<&'static str> for Body {
     fn from(text: &'static str) -> Self {
-        Body(Kind::Whole(Bytes::from_static(text.as_bytes())))
+        Kind::Whole(Bytes::from_static(text.as_bytes())).into()
     }
 }
 
@@ -131,9 +196,10 @@ impl HttpBody for Body {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Kind::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes.split_to(bytes.len().min(PIECE_MAX)))))),
+            Kind::Made { pieces, .. } => Poll::Ready(pieces.next().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Stream(frames) => {
                 frames.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -141,16 +207,16 @@ impl HttpBody for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Whole(bytes) => bytes.is_empty(),
-            Kind::Stream(_) => false,
+            Kind::Made { .. } | Kind::Stream(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Stream(_) => SizeHint::default(),
+            Kind::Made { .. } | Kind::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What every test here needs: a process, a client, and patience that ends.
 
 mod client;
+mod raw_h2;
 mod server;
 mod stream;
 
@@ -10,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, Position, Response};
+pub(crate) use raw_h2::{Came, RawH2};
 pub(crate) use server::{Ended, Launch, Server, leasehold, output_of};
 pub(crate) use stream::EventStream;
 

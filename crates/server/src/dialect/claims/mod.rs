@@ -24,7 +24,7 @@ pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Res
     match asked {
         Asked::One { subject, request } => {
             let (reply, answer) = ask(driver, request, id).await;
-            show(&subject, &reply, answer)
+            reply.word(|reply| show(&subject, reply, answer))
         }
         // On the heap: lists are seldom and large, and every parked caller would have room for one.
         Asked::Claims(list) => Box::pin(list::claims(driver, *list, id)).await,

@@ -57,6 +57,7 @@ impl Door for Encrypted {
         if !is_tls {
             return Err(no_handshake("the peer does not speak TLS", Some((stream, SPEAKS_TLS))));
         }
+        let line = stream.line();
         let acceptor = TlsAcceptor::from(self.0.current.load_full());
         let stream = acceptor.accept(stream).into_fallible().await.map_err(|(error, stream)| {
             // The peer was sent an alert that says why, and is to see it.
@@ -73,7 +74,7 @@ impl Door for Encrypted {
                 ))
             }
         };
-        Ok(Opened { stream, speaks_http2, certificate })
+        Ok(Opened { stream, line, speaks_http2, certificate })
     }
 
     fn too_slow() -> Unopened {
