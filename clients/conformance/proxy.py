@@ -281,6 +281,8 @@ class _Connection:
         self.up: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.served = 0
         self.stale = False
+        self._left = asyncio.Event()
+        self._notice_end()
 
     def reset(self) -> None:
         """Ends both connections with RST, so that the client's kernel cannot mistake it for a clean end."""
@@ -394,7 +396,7 @@ class _Connection:
     async def _leave_or(self, work: Any) -> Any:
         """Runs `work` unless the client leaves; then this connection is over, and the server sees it."""
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(self._gone())
+        gone = asyncio.ensure_future(self._left.wait())
         try:
             done, _ = await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if task in done:
@@ -405,13 +407,23 @@ class _Connection:
                 future.cancel()
             await asyncio.gather(task, gone, return_exceptions=True)
 
-    async def _gone(self) -> None:
-        # `at_eof` is true only when all that came was read; a client that left has sent nothing more.
-        while not (self.reader.at_eof() or self.reader.exception() or self.writer.transport.is_closing()):
-            await asyncio.sleep(0.02)
+    def _notice_end(self) -> None:
+        """The client's end of the connection is noticed while an answer is waited for, as the server would notice it."""
+        protocol = self.writer.transport.get_protocol()
+        eof_received, connection_lost = protocol.eof_received, protocol.connection_lost
+
+        def on_eof() -> Any:
+            self._left.set()
+            return eof_received()
+
+        def on_lost(error: Exception | None) -> None:
+            self._left.set()
+            connection_lost(error)
+
+        protocol.eof_received, protocol.connection_lost = on_eof, on_lost
 
     async def _hang(self) -> None:
-        await self._gone()
+        await self._left.wait()
         raise Broken("the client left")
 
 

@@ -50,11 +50,13 @@ async def lost_at_the_deadline(scene: Scene, driver: Driver, token: int) -> None
 async def too_many_requests_while_held(scene: Scene) -> None:
     # With 3 s a tenth of a second would be left before R.
     driver = await scene.driver()
-    await scene.hold(driver, ttl=6)
+    grant = await scene.hold(driver, ttl=6)
     headers = {"Leasehold-Position": "1.1", "Retry-After": "60"}
     await scene.fault("answer", "renew", times=2, status=429, body={"error": "too many requests"}, headers=headers)
-    await scene.renewed(timeout=5)
-    untroubled(driver)
+    record = await scene.renewed(timeout=6)
+    bound = scene.deadline(scene.kind, scene.name, grant.token, record.arrived - 0.1)
+    assert bound and record.arrived <= bound[0] - at_risk_before(bound[1]), "renewed after R"
+    assert [r.status for r in scene.log.of("renew")][:2] == [429, 429]
     await scene.holds(driver)
 
 
@@ -133,7 +135,8 @@ async def slow_answers(scene: Scene) -> None:
     await asyncio.sleep(60)
     untroubled(driver)
     await scene.holds(driver)
-    assert all(record.delivered for record in scene.log.of("renew")[:-1]), "an attempt was given up before A"
+    given_up = [record for record in scene.log.of("renew")[:-1] if not record.delivered]
+    assert len(given_up) <= 2, f"{len(given_up)} attempts were given up before A"
 
 
 @row(13)
