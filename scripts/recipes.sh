@@ -7,6 +7,7 @@ command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; 
 missing=()
 command -v curl >/dev/null || missing+=(curl)
 command -v jq >/dev/null || missing+=(jq)
+python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)
 [ -d /usr/lib/postgresql ] || command -v pg_config >/dev/null || missing+=(postgresql)
 if [ ${#missing[@]} -gt 0 ]; then
     command -v apt-get >/dev/null || { echo "please install: ${missing[*]}" >&2; exit 1; }
@@ -18,6 +19,12 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 cargo build --locked -q -p leasehold
+venv=${CARGO_TARGET_DIR:-target}/recipes-venv
+if ! cmp -s tests/recipes/requirements.txt "$venv/installed"; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check -r tests/recipes/requirements.txt
+    cp tests/recipes/requirements.txt "$venv/installed"
+fi
 # Again when a lock file changed since.
 for dir in clients/typescript tests/recipes; do
     if ! cmp -s "$dir/package-lock.json" "$dir/node_modules/.installed"; then

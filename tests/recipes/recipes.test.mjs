@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { parse } from "yaml";
 import { Postgres } from "./postgres.mjs";
-import { eventually, noted, noting, recipe, recipes, ROOT, run, Server, start, used, workplace } from "./support.mjs";
+import { eventually, noted, noting, PYTHON, recipe, recipes, ROOT, run, Server, start, used, workplace } from "./support.mjs";
 
 describe("recipes", () => {
   let server;
@@ -129,6 +129,62 @@ describe("recipes", () => {
     assert.ok(began.every(({ args }) => args === "--epochs 3"));
   });
 
+  test("pytest-xdist: no two workers have the same account at a time", async (t) => {
+    const dir = await workplace(t, ["conftest.py"], {
+      "test_some.py": `
+import os, time
+import pytest
+
+@pytest.mark.parametrize("n", range(8))
+def test_some(n, account):
+    with open(os.environ["NOTES"], "a", buffering=1) as notes:
+        notes.write(f"begin {time.monotonic_ns()} {account}\\n")
+        time.sleep(0.1)
+        notes.write(f"end {time.monotonic_ns()} {account}\\n")
+`,
+    });
+    const notes = path.join(dir, "notes");
+    const told = await run(dir, { ...env, ...PYTHON.env, POOL: await server.pool(2), NOTES: notes }, PYTHON.program, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2");
+    assert.equal(told.code, 0, told.out + told.err);
+    assert.equal(await accountsNoted(notes), 16);
+  });
+
+  test("Celery: one rebuild of an index at a time, on however many workers", async (t) => {
+    const dir = await workplace(t, ["tasks.py"], {
+      "work.py": `
+import os, time
+
+def note(what, token):
+    with open(os.environ["NOTES"], "a") as notes:
+        notes.write(f"{what} {time.time_ns()} {token}\\n")
+
+def parts_of(index):
+    yield lambda token: note("begin", token)
+    yield lambda token: time.sleep(0.3)
+    yield lambda token: note("end", token)
+`,
+      "play.py": `
+import os, time
+from celery.contrib.testing.worker import start_worker
+from tasks import app, rebuild
+
+with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False):
+    for _ in range(4):
+        rebuild.delay("customers")
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if os.path.exists(os.environ["NOTES"]) and open(os.environ["NOTES"]).read().count("end") == 4:
+            break
+        time.sleep(0.05)
+`,
+    });
+    const notes = path.join(dir, "notes");
+    const told = await run(dir, { ...env, ...PYTHON.env, BROKER: "memory://", NOTES: notes }, PYTHON.program, "play.py");
+    assert.equal(told.code, 0, told.out + told.err);
+    const { most, began } = await noted(notes);
+    assert.deepEqual([most, began.length], [1, 4], told.err);
+  });
+
   test("Playwright: no two workers have the same account at a time", async (t) => {
     const dir = await workplace(t, ["accounts.mjs"], {
       "package.json": '{"type":"module","private":true}',
@@ -147,15 +203,7 @@ describe("recipes", () => {
     await run(dir, {}, "sh", "-ec", `mkdir node_modules; ln -s ${ROOT}/clients/typescript node_modules/leasehold; ln -s ${ROOT}/tests/recipes/node_modules/@playwright ${ROOT}/tests/recipes/node_modules/playwright ${ROOT}/tests/recipes/node_modules/playwright-core node_modules/`);
     const told = await run(dir, { ...env, POOL: await server.pool(2), NOTES: notes }, process.execPath, "node_modules/@playwright/test/cli.js", "test");
     assert.equal(told.code, 0, told.out + told.err);
-    const lines = (await readFile(notes, "utf8")).trim().split("\n").map((line) => line.split(" ")).sort((a, b) => (BigInt(a[1]) < BigInt(b[1]) ? -1 : 1));
-    assert.equal(lines.length, 12);
-    const busy = new Set();
-    for (const [what, , account] of lines) {
-      assert.match(account, /^(anna|bert)@example\.org$/);
-      assert.equal(busy.has(account), what === "end", `${account} is used twice at a time`);
-      if (what === "begin") busy.add(account);
-      else busy.delete(account);
-    }
+    assert.equal(await accountsNoted(notes), 12);
   });
 
   test("PostgreSQL refuses the token of a late migration", async (t) => {
@@ -246,3 +294,16 @@ describe("recipes", () => {
     console.log(`recipes: ${recipes.size} blocks of docs/recipes.md run as they stand`);
   });
 });
+
+/** How many lines were noted, after looking that no account was used twice at a time. */
+async function accountsNoted(file) {
+  const lines = (await readFile(file, "utf8")).trim().split("\n").map((line) => line.split(" ")).sort((a, b) => (BigInt(a[1]) < BigInt(b[1]) ? -1 : 1));
+  const busy = new Set();
+  for (const [what, , account] of lines) {
+    assert.match(account, /^(anna|bert)@example\.org$/);
+    assert.equal(busy.has(account), what === "end", `${account} is used twice at a time`);
+    if (what === "begin") busy.add(account);
+    else busy.delete(account);
+  }
+  return lines.length;
+}

@@ -10,6 +10,11 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target");
 export const BINARY = process.env.LEASEHOLD_BINARY ?? path.join(TARGET, "debug/leasehold");
+/** Made by scripts/recipes.sh, with the client of this repository in its path. */
+export const PYTHON = {
+  program: process.env.RECIPES_PYTHON ?? path.join(TARGET, "recipes-venv/bin/python"),
+  env: { PYTHONPATH: path.join(ROOT, "clients/python/src") },
+};
 const START_MS = 20_000;
 
 const page = await readFile(path.join(ROOT, "docs/recipes.md"), "utf8");

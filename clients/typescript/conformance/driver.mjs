@@ -17,8 +17,9 @@ const write = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const tell = (event, more = {}, when = at()) => write({ event, ...more, at: when });
 const trace = (...what) => process.stderr.write(`${what.map((each) => (typeof each === "string" ? each : inspect(each, { depth: 8, showHidden: true }))).join(" ")}\n`);
 
-/** The name of an error in the protocol. */
-const nameOf = (thrown) => (thrown instanceof LeaseLost ? "Lost" : thrown?.name ?? String(thrown));
+/** The name of an error in the protocol, where it differs from its class. */
+const NAMES = { LeaseLost: "Lost", ServiceUnavailable: "Unavailable", TlsError: "Tls", ProtocolError: "Protocol" };
+const nameOf = (thrown) => NAMES[thrown?.name] ?? thrown?.name ?? String(thrown);
 
 /** On the clock of `at`. */
 const deadlineOf = (lease) => (lease.deadline - jumpedMs) / 1000;

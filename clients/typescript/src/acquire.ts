@@ -4,7 +4,7 @@
 import type { Answer, Heard } from "./answer.js";
 import type { Asked, AskedClaim, Grant, Queue } from "./asked.js";
 import { callUser, type Context, type LogEvent } from "./context.js";
-import { Conflict, type Kind, type LeaseholdError, Timeout, Unavailable } from "./errors.js";
+import { Conflict, type Kind, type LeaseholdError, Timeout, ServiceUnavailable } from "./errors.js";
 import { pointsOfGrant } from "./holding.js";
 import { Patience, reasonOf } from "./patience.js";
 import { attemptMs, type Points, pointsOf } from "./points.js";
@@ -334,7 +334,7 @@ export class Acquisition {
       return this.#reason;
     }
     if (this.#patience.problem) return this.#patience.unavailable();
-    if (this.wanted.waitMs === 0) return new Unavailable("no answer within 15 s");
+    if (this.wanted.waitMs === 0) return new ServiceUnavailable("no answer within 15 s");
     return new Timeout(`not acquired within ${(this.wanted.waitMs as number) / 1000} s`);
   }
 

@@ -18,7 +18,6 @@ export abstract class LeaseholdError extends Error {
 
   constructor(message: string, details: Details = {}) {
     super(details.requestId ? `${message} (request ${details.requestId})` : message);
-    this.name = new.target.name;
     this.requestId = details.requestId;
     this.url = details.url;
   }
@@ -26,28 +25,48 @@ export abstract class LeaseholdError extends Error {
 
 /** Held by another, and the call was not to wait. */
 export class Conflict extends LeaseholdError {
+  override readonly name = "Conflict";
+
   constructor(message: string, readonly holder: string | undefined, details?: Details) {
     super(message, details);
   }
 }
 /** Not acquired within `wait`. */
-export class Timeout extends LeaseholdError {}
+export class Timeout extends LeaseholdError {
+  override readonly name = "Timeout";
+}
 /** There is no such pool. */
-export class NotFound extends LeaseholdError {}
+export class NotFound extends LeaseholdError {
+  override readonly name = "NotFound";
+}
 /** The caller is known and may not. */
-export class Forbidden extends LeaseholdError {}
+export class Forbidden extends LeaseholdError {
+  override readonly name = "Forbidden";
+}
 /** The caller is not known, also after its token was read again. */
-export class Unauthenticated extends LeaseholdError {}
+export class Unauthenticated extends LeaseholdError {
+  override readonly name = "Unauthenticated";
+}
 /** No address answered within `wait`. */
-export class Unavailable extends LeaseholdError {}
+export class ServiceUnavailable extends LeaseholdError {
+  override readonly name = "ServiceUnavailable";
+}
 /** The certificate of every address is wrong. */
-export class Tls extends LeaseholdError {}
+export class TlsError extends LeaseholdError {
+  override readonly name = "TlsError";
+}
 /** Every address says that it does not serve this host name. */
-export class WrongHost extends LeaseholdError {}
+export class WrongHost extends LeaseholdError {
+  override readonly name = "WrongHost";
+}
 /** Two of the addresses belong to different services: together they would make two holders. */
-export class DifferentServices extends LeaseholdError {}
+export class DifferentServices extends LeaseholdError {
+  override readonly name = "DifferentServices";
+}
 /** The service does not understand the call. It is never retried. */
-export class Protocol extends LeaseholdError {
+export class ProtocolError extends LeaseholdError {
+  override readonly name = "ProtocolError";
+
   constructor(message: string, readonly status: number, details?: Details) {
     super(message, details);
   }
@@ -68,6 +87,8 @@ export interface Loss {
 
 /** The lease is not held any more. Final: it never comes back, also if the service would still renew it. */
 export class LeaseLost extends LeaseholdError {
+  override readonly name = "LeaseLost";
+
   constructor(readonly loss: Loss, details?: Details) {
     const last = loss.lastError ? `; last error: ${loss.lastError}` : "";
     super(`the ${loss.kind} ${quoted(loss)}is not held any more (${loss.cause}, token ${loss.token})${last}`, details);

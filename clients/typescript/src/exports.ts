@@ -5,7 +5,7 @@ export type { Claim, ClientOptions, HoldOptions, Lock, Pool, PoolState } from ".
 export type { LogEvent } from "./context.js";
 export type { Duration } from "./duration.js";
 export {
-  Conflict, DifferentServices, Forbidden, LeaseholdError, LeaseLost, NotFound, Protocol, Timeout, Tls, Unauthenticated, Unavailable, WrongHost,
+  Conflict, DifferentServices, Forbidden, LeaseholdError, LeaseLost, NotFound, ProtocolError, Timeout, TlsError, Unauthenticated, ServiceUnavailable, WrongHost,
 } from "./errors.js";
 export type { Kind, Loss, LossCause } from "./errors.js";
 export { Lease } from "./lease.js";

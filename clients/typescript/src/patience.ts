@@ -1,7 +1,7 @@
 // What an answer or silence means to a call that has to get through before a lease is held: pause and send the same bytes again, or fail.
 
 import type { Answer, Heard, Why } from "./answer.js";
-import { DifferentServices, Forbidden, NotFound, Protocol, Tls, Unauthenticated, Unavailable, WrongHost } from "./errors.js";
+import { DifferentServices, Forbidden, NotFound, ProtocolError, TlsError, Unauthenticated, ServiceUnavailable, WrongHost } from "./errors.js";
 import { acquiringPauseMs } from "./points.js";
 import { scrub } from "./scrub.js";
 
@@ -39,17 +39,17 @@ export class Patience {
     this.#inRow.push(heard.why);
     const lastRound = this.#inRow.slice(-this.addresses());
     const isRound = this.#inRow.length % this.addresses() === 0;
-    if (isRound && lastRound.every((why) => why === "tls")) throw new Tls(sentence, { requestId, url });
+    if (isRound && lastRound.every((why) => why === "tls")) throw new TlsError(sentence, { requestId, url });
     if (isRound && lastRound.every((why) => why === "host")) throw new WrongHost(sentence, { requestId, url });
     if (isRound && this.once && lastRound.every((why) => why !== "unknown")) throw this.unavailable();
     if (heard.retryAfterMs !== undefined) return heard.retryAfterMs + Math.random() * 1000;
     return heard.why !== "unknown" && !isRound ? 0 : acquiringPauseMs(this.#failed++);
   }
 
-  unavailable(): Unavailable {
+  unavailable(): ServiceUnavailable {
     const { sentence, requestId, url } = this.problem ?? { sentence: "no answer yet", requestId: undefined, url: undefined };
     const hint = /cannot be reached/.test(sentence) ? "; is the server running? `leasehold serve` starts one, and `url` or LEASEHOLD_URL says where it is" : "";
-    return new Unavailable(sentence + hint, { requestId, url });
+    return new ServiceUnavailable(sentence + hint, { requestId, url });
   }
 }
 
@@ -65,7 +65,7 @@ function refuse(answer: Answer, sentence: string): void {
     case 429:
       return;
     default:
-      if (status >= 400 && status < 500) throw new Protocol(sentence, status, { requestId, url });
+      if (status >= 400 && status < 500) throw new ProtocolError(sentence, status, { requestId, url });
   }
 }
 

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import { DifferentServices, Forbidden, type LogEvent, Protocol, Tls, Unauthenticated, Unavailable, WrongHost } from "leasehold";
+import { DifferentServices, Forbidden, type LogEvent, ProtocolError, TlsError, Unauthenticated, ServiceUnavailable, WrongHost } from "leasehold";
 import { connect, eventually, nowhere, pause, Relay, type Seen, Server } from "./support.js";
 
 const isAsking = ({ method, path }: Seen): boolean => (method === "POST" && /^\/(lock|v1\/claims\/$|l\/.*\/borrow$)/.test(path));
@@ -94,7 +94,7 @@ describe("transport", () => {
     const relay = await Relay.start(t, () => server.url);
     const { client } = connect(t, relay.url);
     const refuse = (status: number): void => { relay.decide = () => ({ status, headers: { "leasehold-position": "1.1", "x-request-id": "r-7" }, body: '{"error":"no such luck"}' }); };
-    for (const [status, sort] of [[400, Protocol], [422, Protocol], [401, Unauthenticated], [403, Forbidden]] as const) {
+    for (const [status, sort] of [[400, ProtocolError], [422, ProtocolError], [401, Unauthenticated], [403, Forbidden]] as const) {
       refuse(status);
       await assert.rejects(client.claim("x").acquire(), (thrown: Error & { requestId?: string }) => thrown instanceof sort && thrown.requestId === "r-7" && /no such luck.*request r-7/.test(thrown.message));
     }
@@ -106,9 +106,9 @@ describe("transport", () => {
     const url = await nowhere();
     const { client } = connect(t, url);
     const began = performance.now();
-    await assert.rejects(client.lock("x").acquire({ wait: 0 }), (thrown: Error) => thrown instanceof Unavailable && thrown.message.startsWith(`${url} cannot be reached (ECONNREFUSED)`) && /leasehold serve/.test(thrown.message));
+    await assert.rejects(client.lock("x").acquire({ wait: 0 }), (thrown: Error) => thrown instanceof ServiceUnavailable && thrown.message.startsWith(`${url} cannot be reached (ECONNREFUSED)`) && /leasehold serve/.test(thrown.message));
     assert.ok(performance.now() - began < 1000);
-    await assert.rejects(client.lock("x").acquire({ wait: 0.3 }), Unavailable);
+    await assert.rejects(client.lock("x").acquire({ wait: 0.3 }), ServiceUnavailable);
   });
 
   test("the second address serves where the first refuses, hangs or is the wrong one, renewals too", async (t) => {
@@ -146,7 +146,7 @@ describe("transport", () => {
     t.after(() => { strange.closeAllConnections(); strange.close(); });
     const url = `https://127.0.0.1:${(strange.address() as AddressInfo).port}`;
     const { client } = connect(t, url);
-    await assert.rejects(client.lock("x").acquire(), (thrown: Error) => thrown instanceof Tls && thrown.message.includes(url));
+    await assert.rejects(client.lock("x").acquire(), (thrown: Error) => thrown instanceof TlsError && thrown.message.includes(url));
   });
 
   test("an old epoch is not believed", async (t) => {

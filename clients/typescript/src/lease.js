@@ -1,0 +1,108 @@
+// The lease as its user sees it.
+/** Hosts without the symbol get the one that compilers fall back to. */
+export const asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+/**
+ * Something held, for as long as it can be renewed. Call {@link check} right before every effect: it compares the clock, and so it is right
+ * also after the process was stopped or its event loop was blocked, when `signal` comes late.
+ */
+export class Lease {
+    #holding;
+    #raiseOnLoss;
+    #told = false;
+    /** @internal */
+    constructor(holding, raiseOnLoss) {
+        this.#holding = holding;
+        this.#raiseOnLoss = raiseOnLoss;
+    }
+    get kind() {
+        return this.#holding.asked.kind;
+    }
+    /** The lock's or claim's name; of a pool its label, never its id. */
+    get resource() {
+        return this.#holding.asked.resource;
+    }
+    /** The fencing token, for the thing that is protected: it refuses tokens below the highest it has seen. Throws `LeaseLost`. */
+    get token() {
+        this.check();
+        return this.#holding.grant.token;
+    }
+    /** The number of the slot, from 0; undefined where there are none. Throws `LeaseLost`. */
+    get slot() {
+        this.check();
+        return this.#holding.grant.slot;
+    }
+    /** The lease's or claim's id, or the lock's client. An id of a pool's lease is a secret: whoever has it can end the lease. */
+    get id() {
+        return this.#holding.grant.id;
+    }
+    get held() {
+        return this.#holding.loss === undefined;
+    }
+    /** Seconds until it is lost, unless it is renewed before. */
+    get remaining() {
+        return this.#holding.leftMs / 1000;
+    }
+    /** When it is lost unless it is renewed before, in milliseconds of the client's lease clock. */
+    get deadline() {
+        return this.#holding.deadline;
+    }
+    /** The length that the service granted last, in seconds. */
+    get ttl() {
+        return this.#holding.lengthMs / 1000;
+    }
+    /** Throws `LeaseLost` unless it is held right now. */
+    check() {
+        const { loss } = this.#holding;
+        if (loss === undefined)
+            return;
+        this.#told = true;
+        throw loss;
+    }
+    /** Aborts with a `LeaseLost` when the lease is lost. It does not abort when it is released. */
+    get signal() {
+        return this.#holding.signal;
+    }
+    /** Resolves when the lease is lost; never when it is released before. */
+    get lost() {
+        return this.#holding.lost.then(({ loss }) => loss);
+    }
+    /** Gives it back, within five seconds. Never throws; any number of calls send one release. */
+    release() {
+        return this.#holding.release();
+    }
+    /**
+     * The end of `await using`: gives it back, and throws `LeaseLost` when it was lost without the body having been told by `check`, `token` or
+     * `slot`. If the body threw as well, both are in the `SuppressedError` that the language makes of them; `run` leaves the body's alone.
+     */
+    async [asyncDispose]() {
+        const loss = this.#holding.lossWhileHeld;
+        await this.#holding.release();
+        if (loss && this.#raiseOnLoss && !this.#told)
+            throw loss;
+    }
+    /** Runs the body, gives the lease back however it ends. The body's own error is never replaced; a loss becomes its cause. */
+    async during(body) {
+        let value;
+        try {
+            value = await body(this);
+        }
+        catch (thrown) {
+            const loss = this.#holding.lossWhileHeld;
+            await this.#holding.release();
+            if (loss && thrown !== loss && thrown instanceof Error && thrown.cause === undefined) {
+                try {
+                    thrown.cause = loss;
+                }
+                catch {
+                    // A frozen error stays as it is.
+                }
+            }
+            throw thrown;
+        }
+        const loss = this.#holding.lossWhileHeld;
+        await this.#holding.release();
+        if (loss && this.#raiseOnLoss)
+            throw loss;
+        return value;
+    }
+}

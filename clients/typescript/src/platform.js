@@ -1,0 +1,2 @@
+// What differs between Node, Deno and browsers.
+export {};
