@@ -101,6 +101,9 @@ impl State {
         assert!(slot < self.resources[rix].capacity, "a granted slot is below the capacity");
         self.move_status(cix, Status::Waiting, Status::Active);
         self.queue_remove(rix, cix);
+        if self.kind(rix) == Kind::Lock {
+            self.forget_client(cix);
+        }
         self.counters.last_token = token;
         let resource = self.resource_mut(rix);
         resource.slots.take(slot, cix);
@@ -156,13 +159,14 @@ impl State {
             self.vacate(cix);
         }
         let claim = &self.claims[cix];
-        // A key stands for a lease or a standing claim; a wait that came to nothing leaves no trace.
+        // A key stands for a lease or a standing claim; a wait that came to nothing leaves no trace, unless its caller gave
+        // it up by its key.
         let is_undone = how == Ending::HandedBack && !planted!(KeySpentByHandBack);
-        let keeps_name = !is_undone && (kind == Kind::Claim || claim.is_granted());
+        let is_spent = claim.is_granted() || how == Ending::Released;
+        let keeps_name = !is_undone && (kind == Kind::Claim || is_spent);
         let is_kept = match kind {
             Kind::Claim => true,
-            Kind::Pool => keeps_name && claim.key().is_some(),
-            Kind::Lock => false,
+            Kind::Pool | Kind::Lock => keeps_name && claim.key().is_some(),
         };
         if !is_kept {
             self.remove_claim(cix);
@@ -171,6 +175,7 @@ impl State {
         if !keeps_name {
             self.forget_name(cix);
         }
+        self.forget_client(cix);
         let order = self.claims[cix].order;
         let claim = self.claim_mut(cix);
         claim.status = Status::Ended(how);

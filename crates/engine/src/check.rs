@@ -99,10 +99,17 @@ impl State {
             if claim.indexed_at != Time::NEVER {
                 assert!(self.deadlines.contains(&(claim.indexed_at, cix)), "the deadline index knows its claims");
             }
+            if let Some(client) = claim.client()
+                && (claim.status, self.kind(claim.resource)) == (Status::Waiting, Kind::Lock)
+            {
+                assert_eq!(self.waiting_client(claim.resource, client), Some(cix), "a client waits for a lock once");
+            }
             let is_retained = matches!(claim.status, Status::Lapsed | Status::Ended(_));
             let in_order = claim.ended().is_some_and(|ended| self.retained.contains(&(ended.at, claim.order, cix)));
             assert_eq!(is_retained, in_order, "what has ended is on its way out");
         }
+        let lock_waiters = self.census[Kind::Lock as usize].waiting;
+        assert_eq!(self.by_client.len(), lock_waiters, "only who waits for a lock is found by name");
         let indexed = self.claims.iter().filter(|(_, claim)| claim.indexed_at != Time::NEVER).count();
         assert_eq!(indexed, self.deadlines.len(), "no deadline without its claim");
         for (rix, resource) in self.resources.iter() {

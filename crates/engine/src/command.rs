@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey};
-use crate::ids::{ClaimId, Kind, ResourceKey, Token};
+use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Wall;
 
 #[derive(Clone, Debug)]
@@ -31,11 +31,15 @@ pub enum Command {
         resource: ResourceKey,
         claim: ClaimId,
     },
-    /// Give a lock back.
+    /// Give a lock back, or leave its queue.
     Unlock {
         resource: ResourceKey,
         client: Arc<str>,
+        /// Only the grant of this token, and no place in the queue.
+        token: Option<Token>,
     },
+    /// End what an idempotency key stands for, and spend the key, so that a late copy of its request gets nothing.
+    Spend(Box<Spend>),
     /// Change a claim, in one step or not at all.
     Update {
         claim: ClaimId,
@@ -61,6 +65,12 @@ pub enum Command {
     },
     ViewResource {
         resource: ResourceKey,
+    },
+    /// The same of a pool or a lock, and where in its queue this caller stands.
+    ViewPlace {
+        resource: ResourceKey,
+        /// The idempotency key of a borrow, the client of a lock.
+        name: Arc<str>,
     },
     ViewLease {
         resource: ResourceKey,
@@ -105,16 +115,39 @@ pub struct Acquire {
     pub metadata: Option<Arc<str>>,
     /// How much its client may have.
     pub quota: Quota,
+    pub options: Options,
 }
 
-impl Acquire {
-    /// The name by which a repeated request finds the claim of the first (`Claim::name`).
-    pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        match self.resource.kind() {
-            Kind::Lock => self.client.as_ref(),
-            Kind::Pool | Kind::Claim => self.key.as_ref().map(|key| &key.name),
-        }
-    }
+/// What only some requests ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What a lock's client gets that has the lock already.
+    pub renewal: Renewal,
+    /// The fingerprint that the same request had when less was left out of it: keys outlive an upgrade.
+    pub former_fingerprint: Option<u64>,
+}
+
+/// Which grants of its own a lock's client renews by asking for the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Renewal {
+    /// Whichever it has.
+    #[default]
+    Any,
+    /// The one of this token, and takes no other.
+    Only(Token),
+    /// None: it asks as another client would.
+    Never,
+}
+
+/// An idempotency key to spend.
+#[derive(Clone, Debug)]
+pub struct Spend {
+    pub resource: ResourceKey,
+    pub key: Arc<str>,
+    /// The lock dialect's `client`, which must be the one of the key's claim.
+    pub client: Option<Arc<str>>,
+    /// Random, drawn by the driver: the id of what remembers a key that was never seen.
+    pub id: ClaimId,
 }
 
 /// How much one client may have at once, counted over all kinds.

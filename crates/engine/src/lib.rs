@@ -89,14 +89,16 @@ mod time;
 mod view;
 
 pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease};
-pub use command::{Acquire, ClaimFilter, ClaimQuery, Command, Patience, Quota, StatusFilter, Update, Wish};
+pub use command::{
+    Acquire, ClaimFilter, ClaimQuery, Command, Options, Patience, Quota, Renewal, Spend, StatusFilter, Update, Wish,
+};
 pub use effect::{Effect, Grant, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
 pub use reply::{
-    Answer, ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockNews, LockView, QUEUE_SHOWN,
-    Refusal, Reply, ResourceView,
+    Answer, ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockNews, LockView, PlaceView,
+    QUEUE_SHOWN, Refusal, Reply, ResourceView, Spent,
 };
 pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};
 pub use tell::Retelling;
@@ -208,7 +210,16 @@ impl Engine {
     /// knows of it, and since when it has been held.
     pub fn led_to(&self, acquire: &Acquire) -> Option<Known> {
         let rix = self.state.resource(&acquire.resource)?;
-        let claim = &self.state.claims[self.state.named(rix, acquire.name()?)?];
+        let cix = match acquire.resource.kind() {
+            Kind::Lock => {
+                let client = acquire.client.as_ref()?;
+                let renews = acquire.options.renewal != Renewal::Never;
+                let held = self.state.lock_holder(rix).filter(|&cix| self.state.claims[cix].client() == Some(client));
+                held.filter(|_| renews).or_else(|| self.state.waiting_client(rix, client))
+            }
+            Kind::Pool | Kind::Claim => self.state.named(rix, &acquire.key.as_ref()?.name),
+        };
+        let claim = &self.state.claims[cix?];
         Some(Known { is_seen: claim.seen, granted_at: claim.granted_at })
     }
 

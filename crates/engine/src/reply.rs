@@ -21,6 +21,9 @@ pub enum Reply {
     Returned(bool),
     Lock(LockView, LockNews),
     Unlocked,
+    /// What the key, or the client that left a lock's queue, had.
+    Spent(Spent),
+    Place(Box<PlaceView>),
     Claim(Box<ClaimView>),
     /// The claim ended as its caller wished.
     ClaimEnded(Ending),
@@ -35,6 +38,28 @@ pub enum Reply {
     Waiting(ClaimId),
     /// Nothing to say: the answer to commands that nobody listens to.
     Done,
+}
+
+/// What was ended by spending a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// A lease.
+    Held,
+    /// A place in the queue.
+    Waited,
+    Nothing,
+}
+
+/// A pool or a lock as one of its callers sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlaceView {
+    /// As everybody sees it: a resource or a lock.
+    pub seen: Reply,
+    /// While the caller waits: 1 is next.
+    pub queue_position: Option<u32>,
+    pub waiting: u32,
+    /// Who has it, or the first of them, where holders have names.
+    pub holder: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +181,7 @@ impl Reply {
             Reply::Lease(view) => view.now = now,
             Reply::Lock(view, _) => view.now = now,
             Reply::Claim(view) => view.let_pass(elapsed_us),
+            Reply::Place(place) => place.seen.leave(since, now),
             Reply::Claims(page) => page.claims.iter_mut().for_each(|view| view.let_pass(elapsed_us)),
             Reply::Survey(page) => page.lines.iter_mut().for_each(|line| line.let_pass(elapsed_us)),
             Reply::Inspection(inspection) => inspection.let_pass(elapsed_us),
@@ -163,6 +189,7 @@ impl Reply {
             | Reply::Unconfigured(_)
             | Reply::Returned(_)
             | Reply::Unlocked
+            | Reply::Spent(_)
             | Reply::ClaimEnded(_)
             | Reply::Resources(_)
             | Reply::Revoked(_)
@@ -176,6 +203,7 @@ impl Reply {
 impl ClaimView {
     fn let_pass(&mut self, elapsed_us: u64) {
         self.ttl_us = self.ttl_us.map(|ttl_us| ttl_us.saturating_sub(elapsed_us));
+        self.now = self.now.plus(elapsed_us);
     }
 }
 
@@ -198,7 +226,10 @@ pub enum Refusal {
         waiting: u32,
     },
     /// The lease is not, or no longer, held.
-    NotHeld,
+    NotHeld {
+        /// How it ended, where that is remembered.
+        how: Option<Ending>,
+    },
     /// The lock is held, or in grace, by another client.
     Locked {
         lock: LockView,
@@ -215,7 +246,9 @@ pub enum Refusal {
     /// This idempotency key came with another request before.
     KeyReused,
     /// The lease this idempotency key stands for has ended.
-    KeySpent,
+    KeySpent {
+        how: Ending,
+    },
     /// The store is nearly full, so nothing new is taken on.
     StoreFull,
     TooManyWaiting {

@@ -8,7 +8,8 @@ use crate::command::{ClaimFilter, ClaimQuery, StatusFilter};
 use crate::fact::Status;
 use crate::ids::{Kind, ResourceKey};
 use crate::reply::{
-    ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockView, QUEUE_SHOWN, ResourceView,
+    ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockView, PlaceView, QUEUE_SHOWN, Reply,
+    ResourceView,
 };
 use crate::state::{Cix, Rix, State};
 use crate::time::{Moment, Wall};
@@ -61,6 +62,22 @@ impl State {
         });
         let job = Arc::clone(key.name().expect("a lock has a name"));
         LockView { job, holder, now }
+    }
+
+    /// Where in the queue the caller of this name stands.
+    pub(crate) fn view_place(&self, rix: Rix, name: &Arc<str>, seen: Reply) -> PlaceView {
+        let found = match self.kind(rix) {
+            Kind::Lock => self.waiting_client(rix, name),
+            Kind::Pool | Kind::Claim => self.named(rix, name),
+        };
+        let place = found.filter(|&cix| self.claims[cix].status == Status::Waiting);
+        let mut holders = self.resources[rix].slots.iter().map(|(_, cix)| &self.claims[cix]);
+        PlaceView {
+            seen,
+            queue_position: place.map(|cix| self.queue_position(cix)),
+            waiting: self.resources[rix].waiting,
+            holder: holders.find_map(|claim| claim.client().cloned()),
+        }
     }
 
     pub(crate) fn view_claim(&self, now: Moment, cix: Cix) -> ClaimView {

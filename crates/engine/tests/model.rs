@@ -219,7 +219,8 @@ impl World {
                 Change::Claimed(claimed) => {
                     let ours = self.engine.refusal_for_waiter(now, &claimed.resource);
                     assert_eq!(ours, self.model.refusal_for_waiter(now, &claimed.resource));
-                    let waits = self.model.claims.iter().any(|row| row.claim == claimed.claim && row.token.0 == 0);
+                    let waits =
+                        self.model.claims.iter().any(|row| row.claim == claimed.claim && row.status == Status::Waiting);
                     assert_eq!(self.engine.is_waiting(claimed.claim), waits);
                 }
                 _ => {}

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimFact, ClaimId, Command, Counters, Engine, Fact, IdempotencyKey, Kind, Limits, Moment, Outbox,
-    Patience, Quota, ResourceKey, Status, Time, Token, Update, Wall, Wish,
+    Acquire, Change, ClaimFact, ClaimId, Command, Counters, Engine, Fact, IdempotencyKey, Kind, Limits, Moment,
+    Options, Outbox, Patience, Quota, ResourceKey, Status, Time, Token, Update, Wall, Wish,
 };
 use leasehold_journal::record::decode_chunk;
 use leasehold_journal::{ChunkWriter, Position};
@@ -213,7 +213,7 @@ impl Scope {
                     let update = Update { status: Some(Wish::Released), ..Update::default() };
                     Command::Update { claim: id(client, resource), update }
                 }
-                Kind::Lock => Command::Unlock { resource: key(resource), client: name(client) },
+                Kind::Lock => Command::Unlock { resource: key(resource), client: name(client), token: None },
             },
             Action::Leave { client, resource } => Command::Withdraw { claim: id(client, resource) },
             Action::HandBack { client, resource } => {
@@ -238,6 +238,7 @@ impl Scope {
             key: (!is_lock && client == 0).then(|| IdempotencyKey { name: "k".into(), fingerprint: 1 }),
             metadata: None,
             quota: Quota::NONE,
+            options: Options::default(),
         }))
     }
 }

@@ -51,17 +51,22 @@ impl Engine {
     }
 
     /// The claim that an earlier request with the same idempotency key made.
-    fn repeated(&self, rix: Option<Rix>, acquire: &Acquire) -> Result<Option<Cix>, Refusal> {
+    pub(crate) fn repeated(&self, rix: Option<Rix>, acquire: &Acquire) -> Result<Option<Cix>, Refusal> {
         let (Some(rix), Some(key)) = (rix, &acquire.key) else { return Ok(None) };
         let Some(cix) = self.state.named(rix, &key.name) else { return Ok(None) };
         let claim = &self.state.claims[cix];
-        let is_another = claim.key().is_none_or(|earlier| earlier.fingerprint != key.fingerprint);
+        if self.is_spent_unused(cix) {
+            return Err(Refusal::KeySpent { how: Ending::Withdrawn });
+        }
+        let fingerprint = claim.key().map(|earlier| earlier.fingerprint);
+        let is_another = fingerprint != Some(key.fingerprint)
+            && (fingerprint.is_none() || fingerprint != acquire.options.former_fingerprint);
         if is_another && !planted!(KeyFingerprintIgnored) {
             return Err(Refusal::KeyReused);
         }
-        match claim.status {
-            Status::Ended(_) => Err(Refusal::KeySpent),
-            Status::Waiting | Status::Active | Status::Grace | Status::Lapsed => Ok(Some(cix)),
+        match claim.ending() {
+            Some(how) => Err(Refusal::KeySpent { how }),
+            None => Ok(Some(cix)),
         }
     }
 
@@ -80,7 +85,7 @@ impl Engine {
         match self.state.claims[cix].status {
             Status::Waiting => Ok(Reply::Waiting(id)),
             Status::Active | Status::Grace | Status::Lapsed => Ok(self.reply_to_claimant(now, cix)),
-            Status::Ended(_) => Err(Refusal::KeySpent),
+            Status::Ended(how) => Err(Refusal::KeySpent { how }),
         }
     }
 

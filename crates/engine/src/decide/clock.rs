@@ -62,9 +62,10 @@ impl Engine {
                 match acquire.resource.kind() {
                     Kind::Lock => self.state.lock_holder(rix),
                     // A lease that ran out has spent its key, a wait that ran out has freed it.
-                    Kind::Pool | Kind::Claim => self.state.named(rix, acquire.name()?),
+                    Kind::Pool | Kind::Claim => self.state.named(rix, &acquire.key.as_ref()?.name),
                 }
             }
+            Command::Spend(spend) => self.state.named(self.state.resource(&spend.resource)?, &spend.key),
             Command::Unlock { resource, .. } => self.state.lock_holder(self.state.resource(resource)?),
             Command::Revoke { resource, token } => self.state.holder_by(self.state.resource(resource)?, *token),
             Command::Renew { claim, .. }
@@ -79,6 +80,7 @@ impl Engine {
             | Command::Unconfigure { .. }
             | Command::Mark
             | Command::ViewResource { .. }
+            | Command::ViewPlace { .. }
             | Command::ListClaims(_)
             | Command::ListResources { .. }
             | Command::ViewFence { .. }

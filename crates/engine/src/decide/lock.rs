@@ -11,10 +11,10 @@
 use std::sync::Arc;
 
 use crate::change::{Change, Ending};
-use crate::command::{Acquire, Patience};
+use crate::command::{Acquire, Patience, Renewal};
 use crate::fact::Status;
-use crate::ids::ResourceKey;
-use crate::reply::{Answer, LockNews, Refusal, Reply};
+use crate::ids::{ResourceKey, Token};
+use crate::reply::{Answer, LockNews, Refusal, Reply, Spent};
 use crate::state::{Cix, Rix};
 use crate::time::Moment;
 use crate::{Engine, Outbox};
@@ -26,9 +26,26 @@ impl Engine {
         let rix = self.state.resource(&key);
         let holder = rix.and_then(|rix| self.touched_holder(now, rix));
 
-        if let Some(holder) = holder
-            && self.state.claims[holder].client() == Some(&client)
+        if let Some(repeated) = self.repeated(self.state.resource(&key), &acquire)?
+            && self.state.claims[repeated].status == Status::Active
         {
+            // The answer to the first call was lost: it has what that call got, and no more.
+            let claim = &self.state.claims[repeated];
+            if !claim.seen {
+                self.commit(now, Change::Joined { claim: claim.id, wait_until: now.at }, out);
+            }
+            return Ok(Reply::Lock(self.state.view_lock(now, &key), LockNews::Acquired { from: None }));
+        }
+        let own = holder.filter(|&holder| self.state.claims[holder].client() == Some(&client));
+        let renewed = match acquire.options.renewal {
+            Renewal::Any => own,
+            Renewal::Never => None,
+            Renewal::Only(token) => {
+                let granted = own.filter(|&holder| self.state.claims[holder].token == token);
+                Some(granted.ok_or(Refusal::NotHeld { how: None })?)
+            }
+        };
+        if let Some(holder) = renewed {
             self.extend(now, holder, acquire.ttl_us, out);
             return Ok(Reply::Lock(self.state.view_lock(now, &key), LockNews::Renewed));
         }
@@ -64,7 +81,7 @@ impl Engine {
     ) -> Answer {
         let wait_until = now.at.plus(wait_us);
         // A client stands in the queue once: a second call joins the first and has the last word on the ttl.
-        if let Some(cix) = rix.and_then(|rix| self.state.named(rix, client)) {
+        if let Some(cix) = rix.and_then(|rix| self.state.waiting_client(rix, client)) {
             let claim = &self.state.claims[cix];
             let (id, ttl_us) = (claim.id, claim.ttl_us);
             self.commit(now, Change::Joined { claim: id, wait_until }, out);
@@ -87,16 +104,25 @@ impl Engine {
         now: Moment,
         resource: &ResourceKey,
         client: &Arc<str>,
+        token: Option<Token>,
         out: &mut Outbox,
     ) -> Answer {
         let holder = self.state.resource(resource).and_then(|rix| self.touched_holder(now, rix));
-        match holder {
-            Some(holder) if self.state.claims[holder].client() == Some(client) || planted!(ReleaseByStranger) => {
+        if let Some(holder) = holder {
+            let claim = &self.state.claims[holder];
+            let is_own = claim.client() == Some(client) || planted!(ReleaseByStranger);
+            if is_own && token.is_none_or(|token| claim.token == token) {
                 self.end(now, holder, Ending::Released, out);
-                Ok(Reply::Unlocked)
+                return Ok(Reply::Unlocked);
             }
-            _ => Err(Refusal::NotTheHolder),
         }
+        // Expiry may have granted it, or dropped the resource.
+        let rix = self.state.resource(resource).filter(|_| token.is_none());
+        let Some(place) = rix.and_then(|rix| self.state.waiting_client(rix, client)) else {
+            return Err(Refusal::NotTheHolder);
+        };
+        self.end(now, place, Ending::Withdrawn, out);
+        Ok(Reply::Spent(Spent::Waited))
     }
 
     /// Who holds the lock, or held it last.

@@ -5,6 +5,7 @@ mod acquire;
 mod clock;
 mod lock;
 mod resource;
+mod spend;
 mod update;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::command::{Acquire, Command};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::limits::TOKEN_MAX;
-use crate::reply::{Answer, LockNews, Refusal, Reply};
+use crate::reply::{Answer, LockNews, PlaceView, Refusal, Reply};
 use crate::state::{Cix, Rix};
 use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
@@ -30,7 +31,8 @@ impl Engine {
             },
             Command::Renew { resource, claim, ttl_us } => self.renew(now, &resource, claim, ttl_us, out),
             Command::Return { resource, claim } => Ok(self.give_back(now, &resource, claim, out)),
-            Command::Unlock { resource, client } => self.unlock(now, &resource, &client, out),
+            Command::Unlock { resource, client, token } => self.unlock(now, &resource, &client, token, out),
+            Command::Spend(spend) => self.spend(now, *spend, out),
             Command::Update { claim, update } => self.update(now, claim, update, out),
             Command::Mark => {
                 self.commit(now, Change::Marked, out);
@@ -39,6 +41,7 @@ impl Engine {
             Command::Withdraw { claim } => Ok(self.withdraw(now, claim, out)),
             Command::HandBack { claim, heard_by_nobody } => Ok(self.hand_back(now, claim, heard_by_nobody, out)),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),
+            Command::ViewPlace { resource, name } => self.answer_place(now, &resource, &name),
             Command::ViewLease { resource, claim } => {
                 let cix = self.held_lease(now, &resource, claim).map_err(|_| Refusal::NoSuchClaim)?;
                 Ok(Reply::Lease(self.state.view_lease(now, cix)))
@@ -163,13 +166,11 @@ impl Engine {
     /// A pool's claim that is held right now.
     pub(crate) fn held_lease(&self, now: Moment, resource: &ResourceKey, claim: ClaimId) -> Result<Cix, Refusal> {
         let rix = self.known(resource)?;
-        let cix = self.state.claim(claim).ok_or(Refusal::NotHeld)?;
-        if self.state.claims[cix].resource != rix {
-            return Err(Refusal::NotHeld);
-        }
+        let cix = self.state.claim(claim).filter(|&cix| self.state.claims[cix].resource == rix);
+        let cix = cix.ok_or(Refusal::NotHeld { how: None })?;
         self.assert_touched(now, cix);
         let is_held = self.state.claims[cix].status == Status::Active || planted!(RenewalOfTheEnded);
-        is_held.then_some(cix).ok_or(Refusal::NotHeld)
+        is_held.then_some(cix).ok_or_else(|| Refusal::NotHeld { how: self.state.claims[cix].ending() })
     }
 
     /// A claim of the claims dialect.
@@ -191,6 +192,15 @@ impl Engine {
             Kind::Lock => true,
         };
         is_known.then_some(rix).ok_or(Refusal::NoSuchResource)
+    }
+
+    fn answer_place(&self, now: Moment, resource: &ResourceKey, name: &Arc<str>) -> Answer {
+        let seen = self.answer_resource(now, resource)?;
+        let place = match self.state.resource(resource) {
+            Some(rix) => self.state.view_place(rix, name, seen),
+            None => PlaceView { seen, queue_position: None, waiting: 0, holder: None },
+        };
+        Ok(Reply::Place(Box::new(place)))
     }
 
     fn answer_resource(&self, now: Moment, resource: &ResourceKey) -> Answer {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Cix, Rix};
-use crate::change::{IdempotencyKey, Lease};
+use crate::change::{Ending, IdempotencyKey, Lease};
 use crate::fact::Status;
-use crate::ids::{ClaimId, Kind, Token};
+use crate::ids::{ClaimId, Token};
 use crate::time::{Moment, Time, Wall};
 
 #[derive(Debug)]
@@ -91,12 +91,12 @@ impl Claim {
         self.extra.as_ref()?.ended
     }
 
-    /// The name a repeated request finds it by. A lock's client renews by asking again; elsewhere the client is only who
-    /// it belongs to.
-    pub(crate) fn name(&self, kind: Kind) -> Option<&Arc<str>> {
-        match kind {
-            Kind::Lock => self.client(),
-            Kind::Pool | Kind::Claim => self.key().map(|key| &key.name),
+    /// How it ended, if it has. A lock past its deadline has expired, though its last holder may come back.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        match self.status {
+            Status::Ended(how) => Some(how),
+            Status::Grace | Status::Lapsed => Some(Ending::Expired),
+            Status::Waiting | Status::Active => None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Cix, Claim, Owned, Resource, Rix, Slots, State};
 use crate::KindTotals;
+use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Time;
 
@@ -18,6 +19,11 @@ impl State {
 
     pub(crate) fn named(&self, rix: Rix, name: &Arc<str>) -> Option<Cix> {
         self.by_name.get(&(rix, Arc::clone(name))).copied()
+    }
+
+    /// The place of a client in the queue of a lock.
+    pub(crate) fn waiting_client(&self, rix: Rix, client: &Arc<str>) -> Option<Cix> {
+        self.by_client.get(&(rix, Arc::clone(client))).copied()
     }
 
     pub(crate) fn kind(&self, rix: Rix) -> Kind {
@@ -105,12 +111,17 @@ impl State {
     /// Enters a claim into the tables; the caller puts it into its queue or slot.
     pub(crate) fn insert_claim(&mut self, claim: Claim) -> Cix {
         let (id, rix, order) = (claim.id, claim.resource, claim.order);
-        let name = claim.name(self.kind(rix)).cloned();
+        let name = claim.key().map(|key| Arc::clone(&key.name));
+        let waits = self.kind(rix) == Kind::Lock && claim.status == Status::Waiting;
+        let client = claim.client().filter(|_| waits).cloned();
         let cix = self.claims.insert(claim);
         let clash = self.by_id.insert(id, cix);
         assert!(clash.is_none(), "claim ids are drawn once");
         if let Some(name) = name {
             self.by_name.insert((rix, name), cix);
+        }
+        if let Some(client) = client {
+            self.by_client.insert((rix, client), cix);
         }
         if self.kind(rix) == Kind::Claim {
             self.by_order.insert(order, cix);
@@ -122,6 +133,7 @@ impl State {
     /// Takes a claim out of every table. It has left its slot and its queue.
     pub(crate) fn remove_claim(&mut self, cix: Cix) {
         self.forget_name(cix);
+        self.forget_client(cix);
         self.set_index(cix, Time::NEVER);
         let claim = self.claims.remove(cix);
         self.by_id.remove(&claim.id);
@@ -134,11 +146,22 @@ impl State {
     /// A repeated request will not find this claim any more.
     pub(crate) fn forget_name(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
-        if let Some(name) = claim.name(self.kind(claim.resource)) {
-            let entry = (claim.resource, Arc::clone(name));
+        if let Some(key) = claim.key() {
+            let entry = (claim.resource, Arc::clone(&key.name));
             // Another claim may have taken the name over since.
             if self.by_name.get(&entry) == Some(&cix) {
                 self.by_name.remove(&entry);
+            }
+        }
+    }
+
+    /// It does not wait any more: its client may stand in the queue again.
+    pub(crate) fn forget_client(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        if let Some(client) = claim.client() {
+            let entry = (claim.resource, Arc::clone(client));
+            if self.by_client.get(&entry) == Some(&cix) {
+                self.by_client.remove(&entry);
             }
         }
     }

@@ -4,7 +4,8 @@
 //! ```text
 //! by_key:   ResourceKey ─▶ Rix ─▶ Resource { slots: slot ─▶ Cix, queue: head ⇄ … ⇄ tail (linked through claims) }
 //! by_id:    ClaimId     ─▶ Cix ─▶ Claim { resource: Rix, … }
-//! by_name:  (Rix, idempotency key or lock client) ─▶ Cix
+//! by_name:  (Rix, idempotency key) ─▶ Cix
+//! by_client: (Rix, client) ─▶ Cix                      (claims that wait for a lock: a client stands in its queue once)
 //! by_order: place in the order of creation ─▶ Cix      (claims dialect only: its lists are oldest first)
 //! deadlines: (when to look, Cix)                        retained: (ended at, order, Cix)
 //! ```
@@ -43,8 +44,10 @@ pub(crate) struct State {
     pub(crate) by_key: BTreeMap<ResourceKey, Rix>,
     pub(crate) claims: Slab<Claim>,
     pub(crate) by_id: HashMap<ClaimId, Cix, BuildHasherDefault<IdHasher>>,
-    /// What makes a repeated request find its claim: the idempotency key, for locks the client's name.
+    /// What makes a repeated request find its claim: the idempotency key, …
     pub(crate) by_name: BTreeMap<(Rix, Arc<str>), Cix>,
+    /// … and while it waits for a lock, the client's name.
+    pub(crate) by_client: BTreeMap<(Rix, Arc<str>), Cix>,
     pub(crate) by_order: BTreeMap<u64, Cix>,
     /// When to look at a claim next: never later than its deadline, and earlier after a renewal, which leaves the
     /// entry where it is. Looking too early moves the entry; so a renewal costs no index work at all.

@@ -6,7 +6,8 @@
 //! pool A count 2                    capacity db 2           delete pool A          delete claimed db
 //! borrow A ttl 30s wait 5s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
 //! claim db timeout 30s key k metadata {} as c               update c ttl 5s timeout 3s status released
-//! lock L client ann ttl 30s wait 5s as l                    unlock L client ann
+//! lock L client ann ttl 30s wait 5s renew no|7 key k as l   unlock L client ann token 7
+//! spend k of pool A client ann as s                         place k of pool A      place ann of lock L
 //! withdraw x                        hand-back x unheard     told x (what its parked caller is told)
 //! show pool A | claimed db | lock L                         view c                 resources after db limit 2
 //! list resource db status active ttl 0s..9s created 0s..9s active 0s..9s waiting 0s..9s after 3 limit 2 scan 9
@@ -22,7 +23,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, Limits,
-    Moment, Outbox, Patience, Quota, ResourceKey, Retelling, StatusFilter, Time, Token, Update, Wall, Wish,
+    Moment, Options, Outbox, Patience, Quota, Renewal, ResourceKey, Retelling, Spend, StatusFilter, Time, Token,
+    Update, Wall, Wish,
 };
 
 use crate::render::{Names, WALL_START, time};
@@ -296,7 +298,20 @@ impl Play {
             }
             "unlock" => {
                 let resource = lock(words.take());
-                Command::Unlock { resource, client: Arc::from(words.option("client").expect("a client unlocks")) }
+                let client = Arc::from(words.option("client").expect("a client unlocks"));
+                Command::Unlock { resource, client, token: words.option("token").map(token) }
+            }
+            "spend" => {
+                let key = Arc::from(words.take());
+                assert!(words.skip("of"), "a key is spent `of` something");
+                let resource = resource(&mut words);
+                let (id, client) = (self.draw(&mut words, ""), words.option("client").map(Arc::from));
+                Command::Spend(Box::new(Spend { resource, key, client, id }))
+            }
+            "place" => {
+                let name = Arc::from(words.take());
+                assert!(words.skip("of"), "a place is `of` something");
+                Command::ViewPlace { resource: resource(&mut words), name }
             }
             "update" => {
                 let claim = self.id(words.take());
@@ -340,10 +355,7 @@ impl Play {
     }
 
     fn acquire(&mut self, resource: ResourceKey, ttl: &str, words: &mut Words<'_>, suffix: &str) -> Acquire {
-        let name = format!("{}{suffix}", words.option("as").expect("a claim has a name in its story"));
-        let id = ClaimId(self.ids.len() as u128 + 1);
-        assert!(self.ids.insert(name.clone(), id).is_none(), "`{name}` names two claims");
-        self.names.claims.insert(id, name);
+        let id = self.draw(words, suffix);
         let fingerprint = words.option("body").map_or(1, |word| word.parse().expect("a body is a number here"));
         Acquire {
             resource,
@@ -354,7 +366,24 @@ impl Play {
             key: words.option("key").map(|name| IdempotencyKey { name: Arc::from(name), fingerprint }),
             metadata: words.option("metadata").map(Arc::from),
             quota: Quota::NONE,
+            options: Options {
+                renewal: match words.option("renew") {
+                    None => Renewal::Any,
+                    Some("no") => Renewal::Never,
+                    Some(word) => Renewal::Only(token(word)),
+                },
+                former_fingerprint: words.option("former").map(|word| word.parse().expect("a body is a number here")),
+            },
         }
+    }
+
+    /// A fresh id, for the claim that the story calls so.
+    fn draw(&mut self, words: &mut Words<'_>, suffix: &str) -> ClaimId {
+        let name = format!("{}{suffix}", words.option("as").expect("a claim has a name in its story"));
+        let id = ClaimId(self.ids.len() as u128 + 1);
+        assert!(self.ids.insert(name.clone(), id).is_none(), "`{name}` names two claims");
+        self.names.claims.insert(id, name);
+        id
     }
 
     fn lease_of(&self, joint: &str, words: &mut Words<'_>) -> (ClaimId, ResourceKey) {
@@ -370,6 +399,10 @@ impl Play {
         }
         *self.ids.get(name).unwrap_or_else(|| panic!("no claim is called `{name}`"))
     }
+}
+
+fn token(word: &str) -> Token {
+    Token(word.parse().expect("a token is a number"))
 }
 
 fn resource(words: &mut Words<'_>) -> ResourceKey {

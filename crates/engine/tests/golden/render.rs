@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, Holder, HolderLine, HolderState, Inspection,
-    Lease, LeaseView, LockNews, LockView, Refusal, Reply, ResourceKey, ResourceLine, ResourceView, Time, WaiterLine,
-    Wall, What,
+    Lease, LeaseView, LockNews, LockView, PlaceView, Refusal, Reply, ResourceKey, ResourceLine, ResourceView, Time,
+    WaiterLine, Wall, What,
 };
 
 use crate::words::duration;
@@ -121,6 +121,13 @@ impl Names {
                 format!("{news}: {}", self.lock_view(view))
             }
             Reply::Unlocked => "unlocked".into(),
+            Reply::Spent(had) => format!("spent: {had:?}"),
+            Reply::Place(place) => {
+                let PlaceView { seen, queue_position, waiting, holder } = &**place;
+                let at = queue_position.map_or("not in line".into(), |at| format!("number {at} in line"));
+                let holder = holder.as_ref().map_or(String::new(), |holder| format!(", held by {holder}"));
+                format!("{at}, {waiting} waiting{holder}: {}", self.reply(seen))
+            }
             Reply::Claim(view) => self.claim_view(view),
             Reply::ClaimEnded(how) => format!("claim ended: {how:?}"),
             Reply::Waiting(claim) => format!("waiting as {}", self.claim(*claim)),
@@ -150,12 +157,13 @@ impl Names {
             Refusal::TooManyResources { limit } => format!("too many resources, limit {limit}"),
             Refusal::NoSuchResource => "no such resource".into(),
             Refusal::NoSuchClaim => "no such claim".into(),
-            Refusal::NotHeld => "not held".into(),
+            Refusal::NotHeld { how: None } => "not held".into(),
+            Refusal::NotHeld { how: Some(how) } => format!("not held: {how:?}"),
             Refusal::NotTheHolder => "not the holder".into(),
             Refusal::StillWaiting => "still waiting".into(),
             Refusal::Contended => "contended".into(),
             Refusal::KeyReused => "key reused".into(),
-            Refusal::KeySpent => "key spent".into(),
+            Refusal::KeySpent { how } => format!("key spent: {how:?}"),
         }
     }
 

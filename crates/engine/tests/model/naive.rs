@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, IdempotencyKey, Kind,
-    Lease, Limits, LockNews, Moment, Patience, Refusal, Reply, ResourceFact, ResourceKey, Status, Time, Token, Update,
-    Wall, Wish,
+    Lease, Limits, LockNews, Moment, Options, Patience, Quota, Refusal, Renewal, Reply, ResourceFact, ResourceKey,
+    Spend, Spent, Status, Time, Token, Update, Wall, Wish,
 };
 
 use crate::naive_rows::{default_capacity, due_at, holds, is_remembered, shown};
@@ -65,13 +65,9 @@ impl Naive {
                 }
                 Ok(Reply::Returned(held.is_ok()))
             }
-            Command::Unlock { resource, client } => match self.lock_holder(&resource) {
-                Some(at) if self.claims[at].client.as_ref() == Some(&client) => {
-                    self.end(now, at, Ending::Released);
-                    Ok(Reply::Unlocked)
-                }
-                _ => Err(Refusal::NotTheHolder),
-            },
+            Command::Unlock { resource, client, token } => self.unlock(now, &resource, &client, token),
+            Command::Spend(spend) => self.spend(now, *spend),
+            Command::ViewPlace { resource, name } => self.answer_place(now, &resource, &name),
             Command::Update { claim, update } => self.update(now, claim, update),
             Command::Mark => Ok(Reply::Done),
             Command::Withdraw { claim } => {
@@ -192,7 +188,7 @@ impl Naive {
         if key.kind() == Kind::Pool && !self.resources.iter().any(|row| row.resource == key && row.configured) {
             return Err(Refusal::NoSuchResource);
         }
-        if let Some(at) = self.repeated(&key, asked.key.as_ref())? {
+        if let Some(at) = self.repeated(&asked)? {
             let wait_until = until(now, asked.patience);
             let row = &mut self.claims[at];
             row.seen = true;
@@ -219,24 +215,98 @@ impl Naive {
     }
 
     /// The live claim that this idempotency key stands for.
-    fn repeated(&self, resource: &ResourceKey, key: Option<&IdempotencyKey>) -> Result<Option<usize>, Refusal> {
-        let Some(key) = key else { return Ok(None) };
-        let same_name = |row: &ClaimFact| row.key.as_ref().is_some_and(|earlier| earlier.name == key.name);
-        let Some(at) = self.claims.iter().position(|row| row.resource == *resource && same_name(row)) else {
-            return Ok(None);
+    fn repeated(&self, asked: &Acquire) -> Result<Option<usize>, Refusal> {
+        let Some(key) = &asked.key else { return Ok(None) };
+        let Some(at) = self.find_key(&asked.resource, &key.name) else { return Ok(None) };
+        let row = &self.claims[at];
+        let is_unused = row.resource.kind() != Kind::Claim && row.granted.is_none();
+        let earlier = row.key.as_ref().map(|key| key.fingerprint);
+        let is_same = earlier == Some(key.fingerprint) || earlier == asked.options.former_fingerprint;
+        match row.status {
+            Status::Ended(_) if is_unused => Err(Refusal::KeySpent { how: Ending::Withdrawn }),
+            _ if !is_same => Err(Refusal::KeyReused),
+            Status::Ended(how) => Err(Refusal::KeySpent { how }),
+            Status::Grace | Status::Lapsed => Err(Refusal::KeySpent { how: Ending::Expired }),
+            Status::Waiting | Status::Active => Ok(Some(at)),
+        }
+    }
+
+    /// What the key has ends, and the key is good for nothing any more.
+    fn spend(&mut self, now: Moment, spend: Spend) -> Answer {
+        let Spend { resource, key, client, id } = spend;
+        if resource.kind() == Kind::Pool && !self.resources.iter().any(|row| row.resource == resource && row.configured)
+        {
+            return Err(Refusal::NoSuchResource);
+        }
+        let Some(at) = self.find_key(&resource, &key) else {
+            self.refuse_new_claim(&resource)?;
+            let key = Some(IdempotencyKey { name: key, fingerprint: 0 });
+            let at = self.remember_asked(now, resource, id, key);
+            self.claims[at].status = Status::Ended(Ending::Released);
+            self.claims[at].ended = Some(now);
+            return Ok(Reply::Spent(Spent::Nothing));
         };
         let row = &self.claims[at];
-        match row.status {
-            _ if row.key.as_ref() != Some(key) => Err(Refusal::KeyReused),
-            Status::Ended(_) => Err(Refusal::KeySpent),
-            Status::Waiting | Status::Active | Status::Grace | Status::Lapsed => Ok(Some(at)),
+        let had = match row.status {
+            Status::Ended(_) => return Ok(Reply::Spent(Spent::Nothing)),
+            _ if client.is_some() && row.client != client => return Err(Refusal::NotTheHolder),
+            Status::Waiting => Spent::Waited,
+            Status::Active | Status::Grace | Status::Lapsed => Spent::Held,
+        };
+        self.end(now, at, Ending::Released);
+        Ok(Reply::Spent(had))
+    }
+
+    fn remember_asked(
+        &mut self,
+        now: Moment,
+        resource: ResourceKey,
+        id: ClaimId,
+        key: Option<IdempotencyKey>,
+    ) -> usize {
+        let asked = Acquire {
+            resource,
+            id,
+            ttl_us: 0,
+            patience: Patience::For { wait_us: 0 },
+            client: None,
+            key,
+            metadata: None,
+            quota: Quota::NONE,
+            options: Options::default(),
+        };
+        self.enqueue(now, asked, Time::NEVER)
+    }
+
+    /// Its last holder gives a lock back, or a client leaves its queue.
+    fn unlock(&mut self, now: Moment, key: &ResourceKey, client: &Arc<str>, token: Option<Token>) -> Answer {
+        let is_own = |row: &ClaimFact| row.resource == *key && row.client.as_ref() == Some(client);
+        let is_meant = |row: &ClaimFact| is_own(row) && holds(row) && token.is_none_or(|token| row.token == token);
+        if let Some(at) = self.claims.iter().position(is_meant) {
+            self.end(now, at, Ending::Released);
+            return Ok(Reply::Unlocked);
         }
+        let waits = |row: &ClaimFact| is_own(row) && row.status == Status::Waiting && token.is_none();
+        let at = self.claims.iter().position(waits).ok_or(Refusal::NotTheHolder)?;
+        self.end(now, at, Ending::Withdrawn);
+        Ok(Reply::Spent(Spent::Waited))
     }
 
     fn lock(&mut self, now: Moment, asked: Acquire) -> Answer {
         let key = asked.resource.clone();
         let holder = self.lock_holder(&key);
-        if let Some(at) = holder.filter(|&at| self.claims[at].client == asked.client) {
+        if let Some(at) = self.repeated(&asked)?.filter(|&at| self.claims[at].status == Status::Active) {
+            self.claims[at].seen = true;
+            return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Acquired { from: None }));
+        }
+        let own = holder.filter(|&at| self.claims[at].client == asked.client);
+        let renewed = match asked.options.renewal {
+            Renewal::Any => own,
+            Renewal::Never => None,
+            Renewal::Only(token) if own.is_some_and(|at| self.claims[at].token == token) => own,
+            Renewal::Only(_) => return Err(Refusal::NotHeld { how: None }),
+        };
+        if let Some(at) = renewed {
             self.extend(now, at, asked.ttl_us);
             return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Renewed));
         }
@@ -254,7 +324,8 @@ impl Naive {
             Patience::Standing | Patience::For { wait_us: 0 } => return Err(self.locked(now, &key)),
             Patience::For { .. } => until(now, asked.patience),
         };
-        let standing = |row: &&mut ClaimFact| row.resource == key && row.client == asked.client;
+        let standing =
+            |row: &&mut ClaimFact| row.resource == key && row.client == asked.client && row.status == Status::Waiting;
         if let Some(row) = self.claims.iter_mut().find(standing) {
             row.seen = true;
             row.wait_until = row.wait_until.max(wait_until);
@@ -361,12 +432,9 @@ impl Naive {
     fn end(&mut self, now: Moment, at: usize, how: Ending) {
         let row = &mut self.claims[at];
         let resource = row.resource.clone();
-        let is_spent = row.key.is_some() && row.granted.is_some() && how != Ending::HandedBack;
-        let is_kept = match resource.kind() {
-            Kind::Claim => true,
-            Kind::Pool => is_spent,
-            Kind::Lock => false,
-        };
+        let is_used = row.granted.is_some() || how == Ending::Released;
+        let is_spent = row.key.is_some() && is_used && how != Ending::HandedBack;
+        let is_kept = resource.kind() == Kind::Claim || is_spent;
         if is_kept {
             row.status = Status::Ended(how);
             row.ended = Some(now);
@@ -386,7 +454,14 @@ impl Naive {
         while let Some(at) = self.claims.iter().position(|row| row.resource == *key && row.status == Status::Waiting) {
             let id = self.claims[at].claim;
             if let Some(lapsed) = self.lock_holder(key).filter(|&at| self.claims[at].status == Status::Lapsed) {
-                from = self.claims.remove(lapsed).client;
+                let row = &mut self.claims[lapsed];
+                from.clone_from(&row.client);
+                if row.key.is_some() {
+                    row.status = Status::Ended(Ending::Superseded);
+                    row.ended = Some(now);
+                } else {
+                    self.claims.remove(lapsed);
+                }
             }
             let Some(slot) = self.free_slot(key) else { break };
             let at = self.find(id).expect("it still waits");

@@ -1,5 +1,7 @@
 //! The naive model's rows: what they say, and finding them by looking at each.
 
+use std::sync::Arc;
+
 use leasehold_engine::{
     Acquire, ClaimFact, ClaimId, Ending, Kind, Refusal, ResourceFact, ResourceKey, Status, Time, Token,
 };
@@ -62,8 +64,19 @@ impl Naive {
         if !self.resources.iter().any(|row| row.resource == *pool && row.configured) {
             return Err(Refusal::NoSuchResource);
         }
-        let held = |row: &ClaimFact| row.claim == id && row.resource == *pool && row.status == Status::Active;
-        self.claims.iter().position(held).ok_or(Refusal::NotHeld)
+        let is_it = |row: &ClaimFact| row.claim == id && row.resource == *pool;
+        let at = self.claims.iter().position(is_it).ok_or(Refusal::NotHeld { how: None })?;
+        match self.claims[at].status {
+            Status::Active => Ok(at),
+            Status::Ended(how) => Err(Refusal::NotHeld { how: Some(how) }),
+            _ => Err(Refusal::NotHeld { how: None }),
+        }
+    }
+
+    /// Whatever has this idempotency key.
+    pub(crate) fn find_key(&self, resource: &ResourceKey, name: &Arc<str>) -> Option<usize> {
+        let has_it = |row: &ClaimFact| row.key.as_ref().is_some_and(|key| key.name == *name);
+        self.claims.iter().position(|row| row.resource == *resource && has_it(row))
     }
 
     pub(crate) fn remembered(&self) -> impl Iterator<Item = &ClaimFact> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, History, Holder, Kind, LeaseView, LockHolder,
-    LockNews, LockView, Moment, Refusal, Reply, ResourceKey, ResourceView, Status, StatusFilter, Wall,
+    LockNews, LockView, Moment, PlaceView, Refusal, Reply, ResourceKey, ResourceView, Status, StatusFilter, Wall,
 };
 
 use crate::naive::Naive;
@@ -77,6 +77,25 @@ impl Naive {
         holders.sort_by_key(|row| row.slot);
         let since = |row: &ClaimFact| row.granted.map_or(Wall(0), |granted| granted.wall);
         holders.into_iter().map(|row| Holder { claim: row.claim, since: since(row) }).collect()
+    }
+
+    /// A pool or a lock, and where this caller stands.
+    pub(crate) fn answer_place(&self, now: Moment, key: &ResourceKey, name: &Arc<str>) -> Answer {
+        let seen = self.answer_resource(now, key)?;
+        let is_its = |row: &&ClaimFact| match key.kind() {
+            Kind::Lock => row.client.as_ref() == Some(name),
+            Kind::Pool | Kind::Claim => row.key.as_ref().is_some_and(|key| key.name == *name),
+        };
+        let mut holders: Vec<&ClaimFact> = self.holders(key).collect();
+        holders.sort_by_key(|row| row.slot);
+        let place = self.queue(key).find(is_its).map(|row| row.order);
+        let ahead = |order| self.queue(key).filter(|row| row.order <= order).count();
+        Ok(Reply::Place(Box::new(PlaceView {
+            seen,
+            queue_position: place.map(|order| u32::try_from(ahead(order)).expect("few wait")),
+            waiting: u32::try_from(self.queue(key).count()).expect("few wait"),
+            holder: holders.into_iter().find_map(|row| row.client.clone()),
+        })))
     }
 
     pub(crate) fn view_lease(&self, now: Moment, at: usize) -> LeaseView {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, ResourceKey, Status, Token,
+    Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, Renewal, ResourceKey, Status, Token,
 };
 
 /// What an outsider knows from the changes alone.
@@ -109,13 +109,17 @@ impl Outside {
                 Ending::Revoked | Ending::Aborted | Ending::Withdrawn | Ending::Deleted | Ending::HandedBack => {}
             }
         } else {
-            let ends_a_wait = !matches!(how, Ending::Released | Ending::Expired | Ending::Superseded);
+            let ends_a_wait = match how {
+                Ending::Released => matches!(command, Some(Command::Spend(_))),
+                Ending::Expired | Ending::Superseded => false,
+                _ => true,
+            };
             assert!(ends_a_wait, "S7: {how:?} of a claim that holds nothing");
         }
         self.waiting.retain(|waiting| waiting.claim != claim);
         let is_standing = |resource: &ResourceKey| resource.kind() == Kind::Claim || held.is_some();
         self.keys.retain(|(resource, _), &mut stands_for| {
-            stands_for != claim || (how != Ending::HandedBack && is_standing(resource))
+            stands_for != claim || (how != Ending::HandedBack && (is_standing(resource) || how == Ending::Released))
         });
     }
 
@@ -170,6 +174,11 @@ impl Held {
                 self.claimed.resource == acquire.resource
                     && acquire.resource.kind() == Kind::Lock
                     && self.claimed.client == acquire.client
+                    && match acquire.options.renewal {
+                        Renewal::Any => true,
+                        Renewal::Only(token) => self.token == token,
+                        Renewal::Never => false,
+                    }
             }
             _ => false,
         }
@@ -179,8 +188,14 @@ impl Held {
         match command {
             Some(Command::Return { resource, claim }) => self.is(*claim) && self.claimed.resource == *resource,
             Some(Command::Update { claim, .. }) => self.is(*claim),
-            Some(Command::Unlock { resource, client }) => {
-                self.claimed.resource == *resource && self.claimed.client.as_ref() == Some(client)
+            Some(Command::Unlock { resource, client, token }) => {
+                self.claimed.resource == *resource
+                    && self.claimed.client.as_ref() == Some(client)
+                    && token.is_none_or(|token| self.token == token)
+            }
+            Some(Command::Spend(spend)) => {
+                self.claimed.resource == spend.resource
+                    && self.claimed.key.as_ref().is_some_and(|key| key.name == spend.key)
             }
             _ => false,
         }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Limits, Patience,
-    Quota, ResourceKey, StatusFilter, Time, Token, Update, Wall, Wish,
+    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Limits, Options,
+    Patience, Quota, Renewal, ResourceKey, Spend, StatusFilter, Time, Token, Update, Wall, Wish,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -47,10 +47,12 @@ pub(crate) enum Op {
     Unconfigure { resource: u8 },
     Borrow { pool: u8, ttl_us: u64, wait_us: u64, key: Option<(u8, u64)> },
     Claim { resource: u8, ttl_us: u64, key: Option<(u8, u64)>, with_metadata: bool },
-    Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64 },
+    Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64, key: Option<(u8, u64)>, renews: Grant },
+    Spend { resource: u8, key: u8, client: Option<u8> },
+    ViewPlace { resource: u8, name: u8 },
     Renew { whose: Whose, ttl_us: u64, elsewhere: bool },
     Return { whose: Whose, elsewhere: bool },
-    Unlock { job: u8, client: u8 },
+    Unlock { job: u8, client: u8, only: Grant },
     Update { whose: Whose, update: Update },
     Withdraw { whose: Whose },
     Mark,
@@ -62,6 +64,17 @@ pub(crate) enum Op {
     ViewClaim { whose: Whose },
     ListClaims { query: ClaimQuery },
     ListResources { after: Option<u8>, limit: usize },
+}
+
+/// Which grant of a lock a step is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grant {
+    Any,
+    /// The one that holds it, if there is one.
+    Present,
+    /// One that ended long ago.
+    Former,
+    None,
 }
 
 /// Which claim a step is about.
@@ -143,12 +156,16 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(pool, ttl_us, wait_us, key)| Op::Borrow { pool, ttl_us, wait_us, key }),
         12 => (0..CLAIMED, claim_ttl_us(), key(), any::<bool>())
             .prop_map(|(resource, ttl_us, key, with_metadata)| Op::Claim { resource, ttl_us, key, with_metadata }),
-        14 => (0..LOCKS, client(), ttl_us(), wait_us())
-            .prop_map(|(job, client, ttl_us, wait_us)| Op::Lock { job, client, ttl_us, wait_us }),
+        14 => (0..LOCKS, client(), ttl_us(), wait_us(), key(), grant())
+            .prop_map(|(job, client, ttl_us, wait_us, key, renews)| Op::Lock { job, client, ttl_us, wait_us, key, renews }),
+        3 => (prop_oneof![0..POOLS, POOLS + CLAIMED..POOLS + CLAIMED + LOCKS], 0..2u8, option::weighted(0.3, client()))
+            .prop_map(|(resource, key, client)| Op::Spend { resource, key, client }),
+        2 => (prop_oneof![0..POOLS, POOLS + CLAIMED..POOLS + CLAIMED + LOCKS], 0..3u8)
+            .prop_map(|(resource, name)| Op::ViewPlace { resource, name }),
         4 => (whose(), ttl_us(), elsewhere())
             .prop_map(|(whose, ttl_us, elsewhere)| Op::Renew { whose, ttl_us, elsewhere }),
         5 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::Return { whose, elsewhere }),
-        4 => (0..LOCKS, client()).prop_map(|(job, client)| Op::Unlock { job, client }),
+        4 => (0..LOCKS, client(), grant()).prop_map(|(job, client, only)| Op::Unlock { job, client, only }),
         8 => (whose(), update()).prop_map(|(whose, update)| Op::Update { whose, update }),
         3 => whose().prop_map(|whose| Op::Withdraw { whose }),
         1 => Just(Op::Mark),
@@ -162,6 +179,10 @@ fn op() -> impl Strategy<Value = Op> {
         2 => query().prop_map(|query| Op::ListClaims { query }),
         1 => (option::of(0..CLAIMED), 1..3usize).prop_map(|(after, limit)| Op::ListResources { after, limit }),
     ]
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    prop_oneof![8 => Just(Grant::Any), 1 => Just(Grant::Present), 1 => Just(Grant::Former), 1 => Just(Grant::None)]
 }
 
 fn whose() -> impl Strategy<Value = Whose> {
@@ -234,7 +255,9 @@ impl Op {
         let mut acquire = |resource: ResourceKey, ttl_us: u64, patience: Patience| {
             *drawn += 1;
             let id = ClaimId(*drawn);
-            Acquire { resource, id, ttl_us, patience, client: None, key: None, metadata: None, quota: Quota::NONE }
+            let (client, key, metadata) = (None, None, None);
+            let (quota, options) = (Quota::NONE, Options::default());
+            Acquire { resource, id, ttl_us, patience, client, key, metadata, quota, options }
         };
         Some(match self.clone() {
             Op::Time => return None,
@@ -251,9 +274,28 @@ impl Op {
                 let (client, quota) = (owner(ttl_us), quota(ttl_us));
                 Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, client, quota, ..asked }))
             }
-            Op::Lock { job, client, ttl_us, wait_us } => {
+            Op::Lock { job, client, ttl_us, wait_us, key, renews } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
-                Command::Acquire(Box::new(Acquire { client: Some(client_name(client)), quota: quota(ttl_us), ..asked }))
+                // What is asked under a lock's key includes the client.
+                let key = key.map(|(name, body)| idempotency_key((name, 10 * u64::from(client) + body)));
+                let renewal = match renews {
+                    Grant::Any => Renewal::Any,
+                    Grant::None => Renewal::Never,
+                    Grant::Present | Grant::Former => Renewal::Only(token_of(model, &asked.resource, renews)),
+                };
+                let options = Options { renewal, ..Options::default() };
+                let (client, quota) = (Some(client_name(client)), quota(ttl_us));
+                Command::Acquire(Box::new(Acquire { client, key, quota, options, ..asked }))
+            }
+            Op::Spend { resource: nth, key, client } => {
+                *drawn += 1;
+                let key = idempotency_key((key, 0)).name;
+                let client = client.filter(|_| nth >= POOLS).map(client_name);
+                Command::Spend(Box::new(Spend { resource: resource(nth), key, client, id: ClaimId(*drawn) }))
+            }
+            Op::ViewPlace { resource: nth, name } => {
+                let name = if nth < POOLS { idempotency_key((name % 2, 0)).name } else { client_name(name) };
+                Command::ViewPlace { resource: resource(nth), name }
             }
             Op::Renew { whose, ttl_us, elsewhere } => {
                 let claim = whose.pick(model, *drawn, Some(Kind::Pool));
@@ -263,8 +305,13 @@ impl Op {
                 let claim = whose.pick(model, *drawn, Some(Kind::Pool));
                 Command::Return { resource: pool_of(model, claim, elsewhere), claim }
             }
-            Op::Unlock { job, client } => {
-                Command::Unlock { resource: resource(POOLS + CLAIMED + job), client: client_name(client) }
+            Op::Unlock { job, client, only } => {
+                let resource = resource(POOLS + CLAIMED + job);
+                let token = match only {
+                    Grant::Any | Grant::None => None,
+                    Grant::Present | Grant::Former => Some(token_of(model, &resource, only)),
+                };
+                Command::Unlock { resource, client: client_name(client), token }
             }
             Op::Update { whose, update } => {
                 Command::Update { claim: whose.pick(model, *drawn, Some(Kind::Claim)), update }
@@ -351,6 +398,11 @@ fn grant_of(model: &Naive, claim: ClaimId) -> (ResourceKey, Token) {
 
 fn client_name(nth: u8) -> Arc<str> {
     Arc::from(["ann", "bob", "cat"][usize::from(nth)])
+}
+
+fn token_of(model: &Naive, lock: &ResourceKey, grant: Grant) -> Token {
+    let present = model.lock_holder(lock).filter(|_| matches!(grant, Grant::Present));
+    present.map_or(Token(1), |at| model.claims[at].token)
 }
 
 fn idempotency_key((name, fingerprint): (u8, u64)) -> IdempotencyKey {

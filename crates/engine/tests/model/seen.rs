@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use leasehold_engine::{Answer, Change, Command, Ending, Fact, FenceView, Kind, LockNews, Refusal, Reply, Status};
+use leasehold_engine::{
+    Answer, Change, Command, Ending, Fact, FenceView, Kind, LockNews, Refusal, Reply, Spent, Status,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
@@ -11,7 +13,13 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 64] = [
+const WANTED: [&str; 70] = [
+    "answer: spent a lease",
+    "answer: gave up a place",
+    "answer: spent nothing",
+    "answer: place in line",
+    "answer: not in line",
+    "refused: no longer held",
     "answer: acquired from another",
     "answer: acquired from nobody",
     "answer: claim",
@@ -199,6 +207,11 @@ impl Seen {
                 Reply::Fence(FenceView { is_current: true, .. }) => "answer: current token",
                 Reply::Fence(FenceView { is_current: false, .. }) => "answer: late token",
                 Reply::Survey(_) | Reply::Inspection(_) => unreachable!("stories tell of these"),
+                Reply::Spent(Spent::Held) => "answer: spent a lease",
+                Reply::Spent(Spent::Waited) => "answer: gave up a place",
+                Reply::Spent(Spent::Nothing) => "answer: spent nothing",
+                Reply::Place(place) if place.queue_position.is_some() => "answer: place in line",
+                Reply::Place(_) => "answer: not in line",
                 Reply::Waiting(_) => "answer: waiting",
                 Reply::Done => "answer: done",
             },
@@ -206,7 +219,8 @@ impl Seen {
                 Refusal::NoSuchResource => "refused: no such resource",
                 Refusal::NoSuchClaim => "refused: no such claim",
                 Refusal::NoneFree { .. } => "refused: none free",
-                Refusal::NotHeld => "refused: not held",
+                Refusal::NotHeld { how: None } => "refused: not held",
+                Refusal::NotHeld { how: Some(_) } => "refused: no longer held",
                 Refusal::Locked { in_grace: true, .. } => "answer: locked in grace",
                 Refusal::Locked { in_grace: false, .. } => "answer: locked",
                 Refusal::NotTheHolder => "refused: not the holder",
@@ -214,7 +228,7 @@ impl Seen {
                 Refusal::StillWaiting => "refused: still waiting",
                 Refusal::Contended => "refused: contended",
                 Refusal::KeyReused => "refused: key reused",
-                Refusal::KeySpent => "refused: key spent",
+                Refusal::KeySpent { .. } => "refused: key spent",
                 Refusal::StoreFull => "refused: store full",
                 Refusal::TooManyWaiting { .. } => "refused: too many waiting",
                 Refusal::OverQuota { is_about_waiting: true, .. } => "refused: over the quota of waiting",

@@ -63,11 +63,13 @@ pub struct Request {
     /// How long to hold the answer back in the hope of news: a claim getting its turn, a status changing. Callers
     /// that stand in a pool's or lock's queue name their patience in the command instead.
     pub listen_us: u64,
+    /// Of a claim that is looked at: nothing is held back once it does not wait any more.
+    pub only_while_waiting: bool,
 }
 
 impl From<Command> for Request {
     fn from(command: Command) -> Self {
-        Request { command, listen_us: 0 }
+        Request { command, listen_us: 0, only_while_waiting: false }
     }
 }
 

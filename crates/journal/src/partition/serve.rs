@@ -2,7 +2,8 @@
 //! callers parked on a claim.
 
 use leasehold_engine::{
-    Change, ClaimId, Command, Effect, Ending, Kind, Known, LockNews, Moment, Outbox, Patience, Refusal, Reply, What,
+    Change, ClaimId, ClaimStatus, Command, Effect, Ending, Kind, Known, LockNews, Moment, Outbox, Patience, Refusal,
+    Reply, What,
 };
 use leasehold_engine::{Wish, planted};
 
@@ -20,7 +21,7 @@ struct Said {
 
 impl<R> Partition<R> {
     pub(super) fn serve(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
-        let Request { command, listen_us } = request;
+        let Request { command, listen_us, only_while_waiting } = request;
         let now = self.pass_time(clocks, Some(&command));
         let asked = Asked::of(&command);
         let known = match &command {
@@ -45,7 +46,11 @@ impl<R> Partition<R> {
             (Asked::Activation { claim, update }, Err(Refusal::Contended)) if listen_us > 0 => {
                 (claim, ForWhat::Update(update), listen_until)
             }
-            (Asked::News { claim }, Ok(Reply::Claim(view))) if listen_us > 0 && view.history.ended.is_none() => {
+            (Asked::News { claim }, Ok(Reply::Claim(view)))
+                if listen_us > 0
+                    && view.history.ended.is_none()
+                    && (!only_while_waiting || view.status == ClaimStatus::Waiting) =>
+            {
                 (claim, ForWhat::News, listen_until)
             }
             (_, answer) => {
@@ -326,6 +331,8 @@ fn told_claim(reply: &Reply) -> Option<ClaimId> {
         | Reply::Unconfigured(_)
         | Reply::Returned(_)
         | Reply::Unlocked
+        | Reply::Spent(_)
+        | Reply::Place(_)
         | Reply::ClaimEnded(_)
         | Reply::Claims(_)
         | Reply::Resources(_)

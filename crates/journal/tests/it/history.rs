@@ -26,6 +26,7 @@ fn live_through(recovery: Recovery, wall_us: u64) -> Vec<Happened> {
             key: None,
             metadata: None,
             quota: Quota::NONE,
+            options: leasehold_engine::Options::default(),
         }))
     };
     let mut happened = Vec::new();

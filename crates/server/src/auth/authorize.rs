@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use leasehold_auth::policy::Reach;
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota};
+use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota, ResourceKey};
 
 use super::need::{Need, need};
 use super::{Audit, Caller, words};
@@ -131,6 +131,9 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
         Command::Acquire(acquire) => match acquire.resource.kind() {
             Kind::Lock => {
                 acquire.quota = quota(caller);
+                if let (Some(key), Some(name)) = (&mut acquire.key, caller.identity.name()) {
+                    key.name = own_key(name, &key.name);
+                }
                 let client = acquire.client.as_ref().expect("a lock is asked for by a client");
                 check_client(client, caller)
             }
@@ -139,7 +142,19 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
                 Ok(())
             }
         },
-        Command::Unlock { resource, client } => {
+        Command::Spend(spend) => {
+            if let Some(name) = caller.identity.name() {
+                spend.key = own_key(name, &spend.key);
+            }
+            spend.client.as_ref().map_or(Ok(()), |client| check_client(client, caller))
+        }
+        Command::ViewPlace { resource: ResourceKey::Pool(_), name: key } => {
+            if let Some(name) = caller.identity.name() {
+                *key = own_key(name, key);
+            }
+            Ok(())
+        }
+        Command::Unlock { resource, client, .. } => {
             // Whoever may end what is another's may name another.
             let may_name_others = caller.may(Action::RevokeAny, super::need::target(resource));
             if may_name_others { Ok(()) } else { check_client(client, caller) }
@@ -155,8 +170,13 @@ fn own(acquire: &mut Acquire, caller: &Caller) {
     acquire.client = Some(Arc::clone(name));
     acquire.quota = quota(caller);
     if let Some(key) = &mut acquire.key {
-        key.name = format!("{name}{KEY_SEPARATOR}{}", key.name).into();
+        key.name = own_key(name, &key.name);
     }
+}
+
+/// A key as it is kept for this caller.
+fn own_key(name: &str, key: &str) -> Arc<str> {
+    format!("{name}{KEY_SEPARATOR}{key}").into()
 }
 
 /// What the settings let anybody have.

@@ -55,14 +55,15 @@ fn need_of(command: &Command) -> Need<'_> {
         Command::Renew { resource, .. } | Command::Return { resource, .. } | Command::Unlock { resource, .. } => {
             Need::One(Action::UpdateOwn, target(resource))
         }
+        Command::Spend(spend) => Need::One(Action::UpdateOwn, target(&spend.resource)),
         Command::Update { claim, .. } => Need::ClaimChanged(*claim),
-        Command::ViewResource { resource } | Command::ViewLease { resource, .. } => {
-            Need::One(Action::Inspect, target(resource))
-        }
+        Command::ViewResource { resource }
+        | Command::ViewPlace { resource, .. }
+        | Command::ViewLease { resource, .. }
+        | Command::ViewFence { resource, .. } => Need::One(Action::Inspect, target(resource)),
         Command::ViewClaim { claim } => Need::ClaimShown(*claim),
         Command::ListClaims(_) | Command::ListResources { .. } => Need::List,
         Command::Revoke { resource, .. } => Need::One(Action::RevokeAny, target(resource)),
-        Command::ViewFence { resource, .. } => Need::One(Action::Inspect, target(resource)),
         Command::Survey { .. } | Command::Inspect { .. } => Need::One(Action::Observe, Target::Service),
         // The service sends these to itself.
         Command::Withdraw { .. } | Command::HandBack { .. } | Command::Mark => {

@@ -1,6 +1,13 @@
 //! How a lease or a claim ended, in one word for whoever lost it, the same in every dialect.
 
+use http::{Response, StatusCode};
 use leasehold_engine::Ending;
+use serde_json::json;
+
+use super::Reply;
+use super::text::write_string;
+use crate::http::{Body, Code, error_body_with, response};
+use crate::openapi::{Answer, Schema, code_schema};
 
 pub(crate) const WORDS: [&str; 5] = ["returned", "expired", "revoked", "withdrawn", "deleted"];
 
@@ -12,4 +19,38 @@ pub(crate) fn word(how: Ending) -> &'static str {
         Ending::Withdrawn | Ending::TimedOut | Ending::HandedBack => "withdrawn",
         Ending::Deleted => "deleted",
     }
+}
+
+/// An error about something that has ended, and how it did, where that is remembered.
+pub(crate) fn answer(
+    status: StatusCode,
+    code: Code,
+    error: &str,
+    how: Option<Ending>,
+    reply: &Reply<'_>,
+) -> Response<Body> {
+    let body = error_body_with(code, error, |body| {
+        if let Some(how) = how {
+            body.extend_from_slice(b",\"ended\":");
+            write_string(body, word(how));
+        }
+    });
+    reply.positioned(response::json(status, reply.id, body))
+}
+
+/// `answer` for the OpenAPI document.
+pub(crate) fn key_spent(says: &'static str, example: &str) -> Answer {
+    Answer::json(
+        says,
+        Schema::named("EndedError"),
+        &json!({"error": example, "code": "key_spent", "ended": "returned"}),
+    )
+}
+
+pub(crate) fn schema() -> (&'static str, Schema) {
+    let schema = Schema::object()
+        .member("error", Schema::string())
+        .member("code", code_schema())
+        .maybe("ended", Schema::one_of(&WORDS).says("How it ended, where that is remembered."));
+    ("EndedError", schema)
 }

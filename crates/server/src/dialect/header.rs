@@ -21,8 +21,14 @@ pub(crate) fn document_key(operation: Operation) -> Operation {
     operation.header("Idempotency-Key", says, Schema::string().length(1, KEY_MAX).pattern("^[!-~]+$"))
 }
 
-/// `Idempotency-Key`, with a digest of what is asked under it.
+/// `Idempotency-Key`, with a digest of what is asked under it. How long a call waits is no part of that: a retry has less time
+/// left than the first call had.
 pub(crate) fn idempotency_key(headers: &HeaderMap, asked: &[&[u8]]) -> Result<Option<IdempotencyKey>, Problem> {
+    Ok(key_name(headers)?.map(|name| IdempotencyKey { name, fingerprint: fingerprint(asked) }))
+}
+
+/// `Idempotency-Key` alone.
+pub(crate) fn key_name(headers: &HeaderMap) -> Result<Option<Arc<str>>, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.as_bytes();
@@ -31,13 +37,12 @@ pub(crate) fn idempotency_key(headers: &HeaderMap, asked: &[&[u8]]) -> Result<Op
         let reason = format!("Idempotency-Key must be given once, with 1 to {KEY_MAX} visible ASCII characters");
         return Err(Problem::bad_request(reason));
     }
-    let name = Arc::from(value.to_str().expect("visible ASCII is a string"));
-    Ok(Some(IdempotencyKey { name, fingerprint: fingerprint(asked) }))
+    Ok(Some(Arc::from(value.to_str().expect("visible ASCII is a string"))))
 }
 
 /// FNV-1a over the parts and their lengths. It is stored, so it must never change; it guards against mistakes, not
 /// against attackers, who could as well use another key.
-fn fingerprint(parts: &[&[u8]]) -> u64 {
+pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     for part in parts {

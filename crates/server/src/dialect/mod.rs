@@ -10,7 +10,7 @@
 
 pub(crate) mod claims;
 mod denial;
-mod ended;
+pub(crate) mod ended;
 mod header;
 pub(crate) mod lock;
 pub(crate) mod pools;
@@ -24,7 +24,7 @@ use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
 pub(crate) use denial::unserved;
-pub(crate) use header::{idempotency_key, listening, plain_seconds_us};
+pub(crate) use header::{fingerprint, idempotency_key, key_name, listening, plain_seconds_us};
 
 use crate::driver::{Answered, Handle};
 use crate::http::router::Params;

@@ -10,10 +10,11 @@ mod service;
 use http::Method;
 use serde_json::{Map, Value, json};
 
+pub(crate) use common::code_schema;
 pub(crate) use operation::{Answer, Operation, Tag};
 pub(crate) use schema::Schema;
 
-use crate::dialect::{claims, lock, pools};
+use crate::dialect::{claims, ended, lock, pools};
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Endpoint;
 use crate::observe;
@@ -95,7 +96,7 @@ fn operation(action: Action, settings: &Settings) -> Operation {
 }
 
 fn schemas(settings: &Settings) -> Map<String, Value> {
-    let mut all = vec![("Error", common::error_schema())];
+    let mut all = vec![("Error", common::error_schema()), ended::schema()];
     all.extend(pools::openapi::schemas(settings));
     all.extend(claims::openapi::schemas(settings));
     all.extend(lock::openapi::schemas());

@@ -101,6 +101,14 @@ impl Schema {
         self
     }
 
+    /// That, or null.
+    #[must_use]
+    pub(crate) fn or_null(mut self) -> Self {
+        let kind = self.0.get("type").cloned().expect("what may be null has a type");
+        self.0.insert("type".to_owned(), json!([kind, "null"]));
+        self
+    }
+
     /// No members but those that are named.
     #[must_use]
     pub(crate) fn and_no_other(self) -> Self {

@@ -1,6 +1,6 @@
 //! Whether an answer is true of the state at the position it carries: the ledger is the witness.
 
-use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Reply, ResourceKey};
+use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Reply, ResourceKey, Spent};
 
 use super::{Entry, Ledger};
 use crate::invariant::{Check, ensure};
@@ -92,7 +92,7 @@ impl Ledger {
                 ensure(right, "S5", || format!("{claim:?} was told to have ended {how:?}, it is {ended:?}"))
             }
             Reply::Unlocked => {
-                let Command::Unlock { resource, client } = command else { return Ok(()) };
+                let Command::Unlock { resource, client, .. } = command else { return Ok(()) };
                 let released = self.claims.values().any(|entry| {
                     entry.resource == *resource
                         && entry.client.as_ref() == Some(client)
@@ -100,7 +100,19 @@ impl Ledger {
                 });
                 ensure(released, "S5", || format!("{client} was told it released a lock, the journal says no"))
             }
-            Reply::Claims(_)
+            Reply::Spent(Spent::Waited) => {
+                let Command::Unlock { resource, client, .. } = command else { return Ok(()) };
+                let left = self.claims.values().any(|entry| {
+                    entry.resource == *resource
+                        && entry.client.as_ref() == Some(client)
+                        && entry.granted.is_none()
+                        && entry.ended.is_some_and(|(at, how)| at <= position && how == Ending::Withdrawn)
+                });
+                ensure(left, "S5", || format!("{client} was told it left the queue, the journal says no"))
+            }
+            Reply::Spent(_)
+            | Reply::Place(_)
+            | Reply::Claims(_)
             | Reply::Resources(_)
             | Reply::Unconfigured(_)
             | Reply::Waiting(_)
@@ -131,7 +143,7 @@ impl Ledger {
                 let (_, configured) = self.shape_at(&acquire.resource, position);
                 ensure(!configured, NAME, || format!("a pool that is there was denied at {position}"))
             }
-            (Refusal::NotHeld, Command::Renew { claim, .. }) => match self.claims.get(claim) {
+            (Refusal::NotHeld { .. }, Command::Renew { claim, .. }) => match self.claims.get(claim) {
                 Some(entry) => {
                     let held = entry.held_at(position);
                     ensure(!held, NAME, || format!("{claim:?} is held, a renewal was told it is not"))
@@ -145,13 +157,13 @@ impl Ledger {
                 }
                 None => ensure(false, NAME, || "locked by nobody".to_owned()),
             },
-            (Refusal::NotTheHolder, Command::Unlock { resource, client }) => {
+            (Refusal::NotTheHolder, Command::Unlock { resource, client, token: None }) => {
                 let holds = self.claims.values().any(|entry| {
                     entry.resource == *resource && entry.client.as_ref() == Some(client) && entry.held_at(position)
                 });
                 ensure(!holds, NAME, || format!("{client} holds the lock and was told it does not"))
             }
-            (Refusal::KeySpent, Command::Acquire(acquire)) => {
+            (Refusal::KeySpent { .. }, Command::Acquire(acquire)) => {
                 let key = acquire.key.as_ref();
                 let spent = self.claims.values().any(|entry| {
                     entry.resource == acquire.resource

@@ -120,7 +120,7 @@ impl World {
             Command::Return { claim, .. } => {
                 self.asks.releases.insert(*claim);
             }
-            Command::Unlock { resource, client } => {
+            Command::Unlock { resource, client, .. } => {
                 self.asks.unlocks.insert((resource.clone(), client.clone()));
             }
             Command::Update { claim, update } => {
@@ -140,6 +140,8 @@ impl World {
             | Command::Withdraw { .. }
             | Command::HandBack { .. }
             | Command::Mark
+            | Command::Spend(_)
+            | Command::ViewPlace { .. }
             | Command::ViewResource { .. }
             | Command::ViewLease { .. }
             | Command::ViewClaim { .. }

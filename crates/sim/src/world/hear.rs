@@ -80,6 +80,8 @@ impl World {
             | Reply::Returned(true)
             | Reply::Lock(..)
             | Reply::Unlocked
+            | Reply::Spent(_)
+            | Reply::Place(_)
             | Reply::ClaimEnded(_)
             | Reply::Claims(_)
             | Reply::Resources(_)
@@ -169,7 +171,7 @@ impl World {
 
     fn hear_refusal(&mut self, id: CallId, client: usize, command: &Command, refusal: &Refusal) -> Check {
         match (command, refusal) {
-            (Command::Renew { claim, .. }, Refusal::NotHeld)
+            (Command::Renew { claim, .. }, Refusal::NotHeld { .. })
             | (Command::Update { claim, .. }, Refusal::Ended(_) | Refusal::NoSuchClaim) => {
                 self.hit(Rare::LateRenewalRefused);
                 self.clients[client].holdings.retain(|mine| mine.claim != *claim);

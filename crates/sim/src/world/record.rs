@@ -100,7 +100,7 @@ fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<Answer> {
             Command::Acquire(acquire) if acquire.patience == (Patience::For { wait_us: 0 }) => Answer::Full,
             _ => return None,
         },
-        Err(Denial::Refused(Refusal::NotHeld | Refusal::NoSuchClaim)) => Answer::NotHeld,
+        Err(Denial::Refused(Refusal::NotHeld { .. } | Refusal::NoSuchClaim)) => Answer::NotHeld,
         Err(Denial::Refused(Refusal::NoSuchResource)) => Answer::NoResource,
         _ => return None,
     })

@@ -33,7 +33,7 @@ impl World {
         call.incarnation = incarnation;
         call.arrived = Some(when);
         call.state = CallState::AtServer(None);
-        let request = Request { command: call.command.clone(), listen_us: call.listen_us };
+        let request = Request { listen_us: call.listen_us, ..call.command.clone().into() };
         let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
         let ticket = process.partition.submit(clocks, request, id);
         let call = &mut self.calls[id.0];
@@ -178,7 +178,7 @@ impl World {
                 let in_grace = matches!(refusal, Refusal::Locked { in_grace: true, .. });
                 self.rare.hit_if(in_grace, Rare::LockRefusedInGrace);
                 self.rare.hit_if(*refusal == Refusal::StoreFull, Rare::AnsweredStoreFull);
-                self.rare.hit_if(*refusal == Refusal::KeySpent, Rare::KeySpentSeen);
+                self.rare.hit_if(matches!(refusal, Refusal::KeySpent { .. }), Rare::KeySpentSeen);
                 self.rare.hit_if(*refusal == Refusal::KeyReused, Rare::KeyReusedRefused);
                 self.rare.hit_if(*refusal == Refusal::NotTheHolder, Rare::UnlockByStrangerRefused);
                 self.rare.hit_if(matches!(refusal, Refusal::TooManyClaims { .. }), Rare::LimitOfClaimsReached);

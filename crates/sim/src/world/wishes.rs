@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Patience, Quota, ResourceKey, Update,
-    Wish,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Options, Patience, Quota, ResourceKey,
+    Update, Wish,
 };
 
 use super::World;
@@ -86,7 +86,7 @@ impl World {
             Kind::Claim => {
                 Command::Update { claim, update: Update { status: Some(Wish::Released), ..Update::default() } }
             }
-            Kind::Lock => Command::Unlock { resource, client: name },
+            Kind::Lock => Command::Unlock { resource, client: name, token: None },
         }
     }
 
@@ -127,6 +127,7 @@ impl World {
             key,
             metadata: None,
             quota: Quota::NONE,
+            options: Options::default(),
         };
         (Command::Acquire(Box::new(acquire)), listen_us)
     }
@@ -149,6 +150,7 @@ impl World {
             key: None,
             metadata: None,
             quota: Quota::NONE,
+            options: Options::default(),
         };
         Command::Acquire(Box::new(acquire))
     }
@@ -198,7 +200,7 @@ impl World {
         if resource.kind() == Kind::Lock {
             // Nothing to configure; somebody else's lock can be asked to be released, in vain.
             let client = Arc::clone(&self.clients[client].name);
-            return Command::Unlock { resource, client };
+            return Command::Unlock { resource, client, token: None };
         }
         if rng.chance(150) {
             return Command::Unconfigure { resource };

@@ -1,7 +1,7 @@
 //! What the simulation found, told again without it, one test a bug.
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, Limits, Patience, Quota, Reply, ResourceKey, Time, Update, Wall, Wish,
+    Acquire, ClaimId, Command, Engine, Limits, Options, Patience, Quota, Reply, ResourceKey, Time, Update, Wall, Wish,
 };
 use leasehold_journal::{Clocks, Epoch, Partition, PartitionLimits, Position, Request, Told};
 
@@ -27,7 +27,7 @@ impl Bench {
     }
 
     fn ask(&mut self, who: &'static str, command: Command, listen_us: u64) {
-        self.partition.submit(self.clocks(), Request { command, listen_us }, who);
+        self.partition.submit(self.clocks(), Request { listen_us, ..command.into() }, who);
     }
 
     fn told(&mut self) -> Vec<Told<&'static str>> {
@@ -55,6 +55,7 @@ fn borrow(id: u128, ttl_us: u64, wait_us: u64) -> Command {
         key: None,
         metadata: None,
         quota: Quota::NONE,
+        options: Options::default(),
     }))
 }
 
@@ -78,6 +79,7 @@ fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
         key: None,
         metadata: None,
         quota: Quota::NONE,
+        options: Options::default(),
     };
     bench.ask("claimant", Command::Acquire(Box::new(acquire)), 0);
     let update = Update { status: Some(Wish::Active), ..Update::default() };

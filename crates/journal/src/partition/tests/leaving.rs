@@ -73,6 +73,7 @@ fn waiters_of_the_past_are_withdrawn_at_the_start_however_many_leases_are_due() 
             key: None,
             metadata: None,
             quota: Quota::NONE,
+            options: Options::default(),
         }))
     };
     submit(Command::Configure { resource: ResourceKey::Pool(1), capacity: 1_000 });

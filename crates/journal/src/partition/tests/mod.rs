@@ -5,7 +5,7 @@ mod time;
 
 use std::sync::Arc;
 
-use leasehold_engine::{Acquire, ClaimStatus, Limits, Patience, Quota, ResourceKey, Update, What, Wish};
+use leasehold_engine::{Acquire, ClaimStatus, Limits, Options, Patience, Quota, ResourceKey, Update, What, Wish};
 
 use super::*;
 use crate::record::decode_batch;
@@ -47,7 +47,7 @@ impl World {
     }
 
     fn ask_listening(&mut self, caller: u32, command: Command, listen_us: u64) -> Option<Ticket> {
-        self.partition.submit(self.clocks(), Request { command, listen_us }, caller)
+        self.partition.submit(self.clocks(), Request { listen_us, ..command.into() }, caller)
     }
 
     fn acquire(&mut self, resource: ResourceKey, ttl_us: u64, patience: Patience) -> Command {
@@ -62,6 +62,7 @@ impl World {
             key: None,
             metadata: None,
             quota: Quota::NONE,
+            options: Options::default(),
         }))
     }
 

@@ -52,7 +52,7 @@ fn an_unlock_at_the_moment_of_a_hand_over_is_a_step_after_it() {
     world.store();
     world.mono_us += 36 * S;
     world.partition.clock = ServiceClock::new(Time(36 * S), world.mono_us);
-    world.ask(3, Command::Unlock { resource: lock("job"), client: "cat".into() });
+    world.ask(3, Command::Unlock { resource: lock("job"), client: "cat".into(), token: None });
     let told = world.store();
     let heard = |who| &told.iter().find(|(to, _)| *to == who).expect("it was answered").1;
     assert_eq!(*heard(3), Ok(Reply::Unlocked));

@@ -86,6 +86,8 @@ pub(crate) fn answer(call: &Call, has_waited: bool, response: &Response) -> Opti
             in_use: u32::try_from(response.number("in_use")).unwrap(),
         },
         (Call::Claim { .. } | Call::Update { .. } | Call::ViewClaim { .. }, 200..=202) => claim(call, response),
+        // It did not hold the lock, but waited for it.
+        (Call::Unlock { .. }, 200) if response.text("message") == "wait withdrawn" => Answer::NotTheHolder,
         (Call::Update { .. }, 204) | (Call::Unlock { .. }, 200) => Answer::Released(true),
         (Call::Update { .. }, 409) => Answer::Refused { status: status(&response.text("status")) },
         (Call::Update { .. } | Call::ViewClaim { .. }, 404) => Answer::NoClaim,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX};
 use super::routes::{Action, METADATA_MAX};
+use crate::dialect::ended::key_spent;
 use crate::dialect::header::document_key;
 use crate::dialect::{NAME_MAX, ended, terms};
 use crate::http::Code;
@@ -26,7 +27,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .body("ClaimRequest", &json!({"resource": "db/migrations", "timeout": 30.0, "metadata": {"job": 4711}}))
             .answers(201, claim_answer("It is active.", &active()).header("Location").links_to_claim())
             .answers(202, claim_answer("It waits.", &waiting()).header("Location").links_to_claim())
-            .answers(410, Answer::error("That key's claim has ended.", "the claim of this Idempotency-Key has ended"))
+            .answers(410, key_spent("That key's claim has ended.", "the claim of this Idempotency-Key has ended"))
             .answers(
                 422,
                 Answer::error(
@@ -40,6 +41,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
         ),
         Action::Show => listening(one("showClaim", "See a claim"), settings)
             .says("With `wait`, the answer comes when its status changes, or after that long.")
+            .query("while", "With `wait`: `waiting` answers at once unless the claim waits.", Schema::one_of(&["waiting"]))
             .answers(200, claim_answer("The claim.", &active()))
             .answers(404, no_claim()),
         Action::Update => listening(one("updateClaim", "Renew, release or take up a claim"), settings)

@@ -32,14 +32,17 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
             StatusCode::UNPROCESSABLE_ENTITY,
             "this Idempotency-Key was used with another body on this resource",
         ),
-        Refusal::KeySpent => Problem::new(StatusCode::GONE, "the claim of this Idempotency-Key has ended"),
+        Refusal::KeySpent { how } => {
+            let error = "the claim of this Idempotency-Key has ended";
+            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply));
+        }
         Refusal::StoreFull
         | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::NoneFree { .. }
-        | Refusal::NotHeld
+        | Refusal::NotHeld { .. }
         | Refusal::Locked { .. }
         | Refusal::NotTheHolder => unreachable!("not said of a claim: {refusal:?}"),
     };

@@ -7,15 +7,17 @@ use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 use leasehold_engine::limits::DURATION_MAX_US;
-use leasehold_engine::{Acquire, ClaimId, Command, Patience, Quota, ResourceKey, Update, Wish};
+use leasehold_engine::{
+    Acquire, ClaimId, Command, IdempotencyKey, Options, Patience, Quota, ResourceKey, Update, Wish,
+};
 use leasehold_journal::Request;
 
 use super::list::{ClaimList, ResourcePage};
 use super::refusal::no_such_claim;
-use crate::dialect::{Call, NAME_MAX, fresh_claim_id, idempotency_key, listening, parse_uuid};
+use crate::dialect::{Call, NAME_MAX, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
 use crate::duration::Cut;
 use crate::http::Problem;
-use crate::http::json::{AboveMax, Least, Object, Seconds, shown};
+use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
 use crate::settings::Settings;
@@ -91,14 +93,15 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
         Action::Create => {
             let wait = parse_listening(call, &query)?;
             clamped = wait.is_cut;
-            Request { command: Command::Acquire(Box::new(create(call)?)), listen_us: wait.us }
+            Request { listen_us: wait.us, ..Command::Acquire(Box::new(create(call)?)).into() }
         }
         Action::Show => {
             let claim = claim_in_path(call)?;
-            match parse_listening(call, &query) {
-                Ok(wait) => {
+            match parse_news(call, &query) {
+                Ok((wait, only_while_waiting)) => {
                     clamped = wait.is_cut;
-                    Request { command: Command::ViewClaim { claim }, listen_us: wait.us }
+                    let command = Command::ViewClaim { claim };
+                    Request { command, listen_us: wait.us, only_while_waiting }
                 }
                 Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
             }
@@ -108,7 +111,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             match parse_update(call, &query) {
                 Ok((update, wait)) => {
                     clamped = wait.is_cut;
-                    Request { command: Command::Update { claim, update }, listen_us: wait.us }
+                    Request { listen_us: wait.us, ..Command::Update { claim, update }.into() }
                 }
                 Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
             }
@@ -134,15 +137,20 @@ fn create(call: &Call<'_>) -> Result<Acquire, Problem> {
     let timeout = either(&body, "timeout", "ttl")?;
     let timeout_us = body.required_seconds(timeout, DURATION)?;
     let metadata = body.json(either(&body, "metadata", "user_data")?, METADATA_MAX)?;
-    let asked: [&[u8]; 3] = [resource.as_bytes(), &timeout_us.to_le_bytes(), metadata.unwrap_or("").as_bytes()];
+    let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
+    // Metadata is the same when its value is, however it is written. Until then it had to be written the same.
+    let name = key_name(&call.parts.headers)?;
+    let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
+    let former = name.as_ref().map(|_| asked(metadata.unwrap_or_default().as_bytes()));
     Ok(Acquire {
         id: fresh_claim_id(),
         ttl_us: timeout_us,
         patience: Patience::Standing,
         client: None,
-        key: idempotency_key(&call.parts.headers, &asked)?,
+        key: name.map(|name| IdempotencyKey { name, fingerprint: asked(&value) }),
         metadata: metadata.map(Arc::from),
         quota: Quota::NONE,
+        options: Options { former_fingerprint: former, ..Options::default() },
         resource: ResourceKey::Claim(Arc::from(&*resource)),
     })
 }
@@ -169,6 +177,17 @@ fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut), Pro
         status: wish(&body)?,
     };
     Ok((update, wait))
+}
+
+/// `wait`, and whether it is over at once for a claim that does not wait.
+fn parse_news(call: &Call<'_>, query: &Query<'_>) -> Result<(Cut, bool), Problem> {
+    query.refuse_unknown(&["wait", "while"])?;
+    let only_while_waiting = match query.get("while") {
+        None => false,
+        Some("waiting") => true,
+        Some(other) => return Err(Problem::bad_request(format!("while must be waiting, got {}", shown(other)))),
+    };
+    Ok((listening(&call.parts.headers, query, call.settings.max_wait_us)?, only_while_waiting))
 }
 
 /// `wait`, the only thing the query of such a call may hold.

@@ -7,7 +7,7 @@ pub(crate) mod routes;
 mod wire;
 
 use http::{Response, StatusCode};
-use leasehold_engine::Reply as Engine;
+use leasehold_engine::{Refusal, Reply as Engine, Spent};
 use leasehold_journal::Denial;
 
 use super::{Reply, ask_about, unserved};
@@ -27,7 +27,10 @@ pub(crate) fn answer<'a>(
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
         Ok(Engine::Lock(view, news)) => wire::lock(&view, &news, reply.asked_at, subject.clamped),
-        Ok(Engine::Unlocked) => wire::released(&subject.job),
+        Ok(Engine::Place(place)) => wire::place(&place),
+        Ok(Engine::Unlocked | Engine::Spent(Spent::Held)) => wire::released(&subject.job, "lock released"),
+        Ok(Engine::Spent(Spent::Waited)) => wire::released(&subject.job, "wait withdrawn"),
+        Ok(Engine::Spent(Spent::Nothing)) => return refusal::word(&Refusal::NotTheHolder, &subject.job, reply),
         Ok(other) => unreachable!("no call to a lock is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, &subject.job, reply),
     };

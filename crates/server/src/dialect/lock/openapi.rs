@@ -1,8 +1,11 @@
 //! The lock for the OpenAPI document: what each call takes and answers. It says what `routes`, `wire` and `refusal` do.
 
+use leasehold_engine::limits::TOKEN_MAX;
 use serde_json::{Value, json};
 
 use super::routes::{Action, DEFAULT_JOB};
+use crate::dialect::ended::key_spent;
+use crate::dialect::header::document_key;
 use crate::dialect::{NAME_MAX, terms};
 use crate::duration::format_us;
 use crate::http::Code;
@@ -11,7 +14,7 @@ use crate::settings::Settings;
 
 pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
     match action {
-        Action::Acquire => new("acquireLock", "Take the lock, or keep it")
+        Action::Acquire => document_key(new("acquireLock", "Take the lock, or keep it"))
             .says(format!(
                 "Taking it again is renewing, and is the last holder's right until another client has it. After it expired, only \
                  the last holder may come back for {}. With `wait`, stands in line that long before the 409.",
@@ -28,12 +31,31 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 "How long to stand in line, as a Go duration.",
                 Schema::string().pattern(&format!("^(0|{DURATION})$")).example("10s"),
             )
+            .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
+            .query("token", "Renew the grant of this token, and take no other.", token())
             .answers(200, Answer::json("It is yours.", Schema::named("LockTaken"), &taken()))
             .answers(
                 409,
-                Answer::json("It is another's, or in its grace.", Schema::named("LockHeld"), &held()).header("Retry-After"),
+                Answer::json(
+                    "It is another's, or in its grace, and `Retry-After` says for how long; or not held under the token that was given.",
+                    Schema::either([Schema::named("LockHeld"), Schema::named("EndedError")]),
+                    &held(),
+                ),
+            )
+            .answers(410, key_spent("What that key got has ended.", "the lock of this Idempotency-Key has ended"))
+            .answers(
+                422,
+                Answer::error(
+                    "That key was used for something else.",
+                    "this Idempotency-Key was used with another client or ttl on this lock",
+                ),
             ),
-        Action::Release => new("releaseLock", "Let go of the lock")
+        Action::Release => document_key(new("releaseLock", "Let go of the lock, or leave its queue"))
+            .says(
+                "A client that waits leaves the queue. With `token`, only that grant is let go. With the `Idempotency-Key` of an \
+                 acquisition, what it got is let go and the key is spent: a copy that arrives later gets 410.",
+            )
+            .query("token", "Only the grant of this token.", token())
             .required_query("client", "Who asks.", name().example("laptop-a"))
             .answers(
                 200,
@@ -55,6 +77,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             ),
         Action::Show => new("showLock", "See who holds the lock")
             .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
+            .query("client", "Whose place in line to show.", name())
             .answers(200, Answer::json("The lock.", Schema::named("LockSeen"), &seen())),
     }
 }
@@ -62,6 +85,10 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
 fn new(id: &'static str, summary: &'static str) -> Operation {
     let says = "Which lock. Locks of different jobs are independent.";
     Operation::new(Tag::Lock, id, summary).query("job", says, name().default(DEFAULT_JOB))
+}
+
+fn token() -> Schema {
+    Schema::token().maximum(TOKEN_MAX)
 }
 
 fn name() -> Schema {
@@ -130,7 +157,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         (
             "LockReleased",
             Schema::object()
-                .member("message", Schema::constant("lock released"))
+                .member("message", Schema::one_of(&["lock released", "wait withdrawn"]))
                 .member("success", yes())
                 .member("job", Schema::string()),
         ),
@@ -153,7 +180,12 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
                     .maybe("success", yes())
                     .maybe("job", Schema::string())
                     .maybe("message", Schema::one_of(&["held", "in grace", "expired"]))
-                    .maybe("token", Schema::token()),
+                    .maybe("token", Schema::token())
+                    .maybe("waiting", Schema::count().says("Clients in line, where one is asked for."))
+                    .maybe(
+                        "queue_position",
+                        Schema::count().minimum(1).or_null().says("Its place; 1 is next, null when it does not wait."),
+                    ),
                 Schema::maybe,
             ),
         ),

@@ -6,7 +6,7 @@ use leasehold_engine::{LockView, Refusal};
 
 use super::wire::write_holder;
 use crate::dialect::text::Object;
-use crate::dialect::{Reply, denial};
+use crate::dialect::{Reply, denial, ended};
 use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
@@ -21,6 +21,17 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
             object.boolean("success", false).string("job", job);
             Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, object.end())))
         }
+        Refusal::NotHeld { how } => {
+            Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, "the lock is not held under this token", *how, reply))
+        }
+        Refusal::KeyReused => {
+            let reason = "this Idempotency-Key was used with another client or ttl on this lock";
+            Ok(reply.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(reply.id)))
+        }
+        Refusal::KeySpent { how } => {
+            let error = "the lock of this Idempotency-Key has ended";
+            Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply))
+        }
         Refusal::StoreFull
         | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
@@ -29,12 +40,9 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
         | Refusal::NoneFree { .. }
         | Refusal::NoSuchResource
         | Refusal::NoSuchClaim
-        | Refusal::NotHeld
         | Refusal::Ended(_)
         | Refusal::StillWaiting
-        | Refusal::Contended
-        | Refusal::KeyReused
-        | Refusal::KeySpent => unreachable!("not said of a lock: {refusal:?}"),
+        | Refusal::Contended => unreachable!("not said of a lock: {refusal:?}"),
     }
 }
 

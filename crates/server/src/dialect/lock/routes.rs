@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use http::Method;
-use leasehold_engine::{Acquire, Command, Patience, Quota, ResourceKey};
+use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, ResourceKey, Spend, Token};
 use leasehold_journal::Request;
 
-use crate::dialect::{Call, NAME_MAX, fresh_claim_id};
+use crate::dialect::{Call, NAME_MAX, fresh_claim_id, idempotency_key, key_name};
 use crate::duration::{Cut, parse_go};
 use crate::http::Problem;
+use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
 
@@ -52,21 +54,38 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
     let resource = ResourceKey::Lock(Arc::clone(&job));
     let mut clamped = false;
     let command = match action {
-        Action::Show => Command::ViewResource { resource },
-        Action::Release => Command::Unlock { resource, client: client(&query)? },
+        Action::Show => match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
+            Some(client) => Command::ViewPlace { resource, name: Arc::from(client) },
+            None => Command::ViewResource { resource },
+        },
+        Action::Release => {
+            let (client, token) = (client(&query)?, token(&query)?);
+            match (key_name(&call.parts.headers)?, token) {
+                (Some(_), Some(_)) => {
+                    return Err(Problem::bad_request("give the token or the Idempotency-Key, each names one grant"));
+                }
+                (Some(key), None) => {
+                    Command::Spend(Box::new(Spend { resource, key, client: Some(client), id: fresh_claim_id() }))
+                }
+                (None, token) => Command::Unlock { resource, client, token },
+            }
+        }
         Action::Acquire => {
             let client = client(&query)?;
             let (ttl, wait) = (ttl(&query, call)?, wait(&query, call)?);
             clamped = ttl.is_cut || wait.is_cut;
+            let key = idempotency_key(&call.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
+            let options = Options { renewal: renewal(&query)?, ..Options::default() };
             Command::Acquire(Box::new(Acquire {
                 resource,
                 id: fresh_claim_id(),
                 client: Some(client),
                 ttl_us: ttl.us,
                 patience: Patience::For { wait_us: wait.us },
-                key: None,
+                key,
                 metadata: None,
                 quota: Quota::NONE,
+                options,
             }))
         }
     };
@@ -80,6 +99,31 @@ fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
             Err(Problem::bad_request(format!("client must have 1 to {NAME_MAX} bytes, got {}", client.len())))
         }
         Some(client) => Ok(Arc::from(client)),
+    }
+}
+
+/// What a client gets that has the lock already.
+fn renewal(query: &Query<'_>) -> Result<Renewal, Problem> {
+    match (query.get("renew"), token(query)?) {
+        (None | Some("yes"), None) => Ok(Renewal::Any),
+        (None | Some("yes"), Some(token)) => Ok(Renewal::Only(token)),
+        (Some("no"), None) => Ok(Renewal::Never),
+        (Some("no"), Some(_)) => {
+            Err(Problem::bad_request("renew=no and token contradict each other, give one of them"))
+        }
+        (Some(other), _) => Err(Problem::bad_request(format!("renew must be yes or no, got {}", shown(other)))),
+    }
+}
+
+/// One grant, by its token.
+fn token(query: &Query<'_>) -> Result<Option<Token>, Problem> {
+    let Some(text) = query.get("token") else { return Ok(None) };
+    match text.parse::<u64>() {
+        Ok(token) if (1..=TOKEN_MAX).contains(&token) => Ok(Some(Token(token))),
+        _ => {
+            let reason = format!("token must be an integer from 1 to {TOKEN_MAX}, got {}", shown(text));
+            Err(Problem::bad_request(reason))
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) fn answer<'a>(
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
         Ok(Engine::Resource(view)) => wire::pool(subject.pool, &view, subject.action == Action::Show),
+        Ok(Engine::Place(place)) => wire::place(subject.pool, &place),
+        Ok(Engine::Spent(had)) => wire::given_up(had),
         Ok(Engine::Unconfigured(was_there)) => wire::flag("deleted", was_there),
         Ok(Engine::Lease(view)) if subject.action == Action::ShowLease => wire::lease(&view),
         Ok(Engine::Lease(view)) => wire::granted(&view, reply.asked_at, subject.clamped),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::routes::Action;
+use crate::dialect::ended::key_spent;
 use crate::dialect::header::document_key;
 use crate::dialect::terms;
 use crate::http::Code;
@@ -21,7 +22,8 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             )
             .body("PoolSettings", &json!({"count": 3}))
             .answers(200, Answer::json("The pool.", Schema::named("Pool"), &pool(0)).links_to_borrow()),
-        Action::Show => new("showPool", "See how much of a pool is in use")
+        Action::Show => document_key(new("showPool", "See how much of a pool is in use"))
+            .says("With the `Idempotency-Key` of a borrow that waits, also its place in line, and who holds the pool.")
             .answers(200, Answer::json("The pool. Never a lease.", Schema::named("PoolSeen"), &pool_seen()))
             .answers(404, no_pool()),
         Action::Delete => new("deletePool", "Delete a pool")
@@ -46,7 +48,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 )
                 .header("Retry-After"),
             )
-            .answers(410, Answer::error("That key's lease has ended.", "the lease of this Idempotency-Key has ended"))
+            .answers(410, key_spent("That key's lease has ended.", "the lease of this Idempotency-Key has ended"))
             .answers(
                 422,
                 Answer::error(
@@ -54,6 +56,21 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     "this Idempotency-Key was used with another body on this pool",
                 ),
             ),
+        Action::GiveUp => document_key(new("giveUpBorrow", "Give up a borrow, whatever became of it"))
+            .says(
+                "The `Idempotency-Key` is required. Its lease is given back, its place in line is left, and the key is spent: a \
+                 copy of the borrow that arrives later gets 410 and holds nothing. For callers that do not know whether their \
+                 borrow arrived.",
+            )
+            .answers(
+                200,
+                Answer::json(
+                    "What there was to give up.",
+                    Schema::named("GivenUp"),
+                    &json!({"returned": true, "withdrawn": false}),
+                ),
+            )
+            .answers(404, no_pool()),
         Action::Return => new("returnLease", "Give a slot back")
             .says("Returning twice, or too late, is no mistake: the answer says whether the lease was still held.")
             .body("ReturnRequest", &json!({"lease": LEASE}))
@@ -66,7 +83,14 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
             .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
             .answers(404, no_pool())
-            .answers(409, Answer::error("It is no longer held.", "the lease is no longer held").coded(Code::NotHeld)),
+            .answers(
+                409,
+                Answer::json(
+                    "It is no longer held.",
+                    Schema::named("EndedError"),
+                    &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
+                ),
+            ),
         Action::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
             .answers(200, Answer::json("The lease.", Schema::named("LeaseSeen"), &lease_seen()))
@@ -130,7 +154,19 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 .member("count", Schema::count().maximum(settings.max_count).says("How many slots it has.")),
         ),
         ("Pool", pool_schema()),
-        ("PoolSeen", pool_schema().member("waiting", Schema::count().says("Callers in line."))),
+        (
+            "PoolSeen",
+            pool_schema()
+                .member("waiting", Schema::count().says("Callers in line."))
+                .maybe("queue_position", place_schema())
+                .maybe("holder", holder_schema()),
+        ),
+        (
+            "GivenUp",
+            Schema::object()
+                .member("returned", Schema::boolean().says("A lease was held, and is given back."))
+                .member("withdrawn", Schema::boolean().says("A place in line was left.")),
+        ),
         ("Deleted", Schema::object().member("deleted", Schema::boolean().says("False when there was none."))),
         (
             "BorrowRequest",
@@ -157,6 +193,17 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
         ),
         ("RenewRequest", Schema::object().member("lease", lease_id()).member("ttl", ttl())),
     ]
+}
+
+fn place_schema() -> Schema {
+    Schema::count()
+        .minimum(1)
+        .or_null()
+        .says("The place in line of the key's borrow; 1 is next, null when it does not wait.")
+}
+
+fn holder_schema() -> Schema {
+    Schema::string().or_null().says("Who holds a slot, or the first of them, where callers sign on; else null.")
 }
 
 fn lease_id() -> Schema {

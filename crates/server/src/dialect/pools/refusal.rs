@@ -4,7 +4,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
 use leasehold_engine::Refusal;
 
-use crate::dialect::{Reply, denial};
+use crate::dialect::{Reply, denial, ended};
 use crate::http::{Body, Code, Problem, error_body_with, response};
 
 pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
@@ -15,13 +15,19 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         Refusal::NoneFree { waiting } => return Ok(none_free(*waiting, reply)),
         Refusal::NoSuchResource => (StatusCode::NOT_FOUND, Code::NoSuchPool, "no such pool"),
         Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
-        Refusal::NotHeld => (StatusCode::CONFLICT, Code::NotHeld, "the lease is no longer held"),
+        Refusal::NotHeld { how } => {
+            let error = "the lease is no longer held";
+            return Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, error, *how, reply));
+        }
         Refusal::KeyReused => (
             StatusCode::UNPROCESSABLE_ENTITY,
             Code::KeyReused,
             "this Idempotency-Key was used with another body on this pool",
         ),
-        Refusal::KeySpent => (StatusCode::GONE, Code::KeySpent, "the lease of this Idempotency-Key has ended"),
+        Refusal::KeySpent { how } => {
+            let error = "the lease of this Idempotency-Key has ended";
+            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply));
+        }
         Refusal::StoreFull
         | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }

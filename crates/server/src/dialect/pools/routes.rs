@@ -1,10 +1,10 @@
 //! The endpoints of pools, and their requests as commands.
 
 use http::Method;
-use leasehold_engine::{Acquire, ClaimId, Command, Patience, Quota, ResourceKey};
+use leasehold_engine::{Acquire, ClaimId, Command, Options, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
-use crate::dialect::{Call, fresh_claim_id, idempotency_key, parse_uuid};
+use crate::dialect::{Call, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds};
 use crate::http::router::Endpoint;
@@ -15,6 +15,7 @@ pub(crate) enum Action {
     Show,
     Delete,
     Borrow,
+    GiveUp,
     Return,
     Renew,
     ShowLease,
@@ -26,6 +27,7 @@ pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
         (Method::GET, "/l/{id}", Action::Show),
         (Method::DELETE, "/l/{id}", Action::Delete),
         (Method::POST, "/l/{id}/borrow", Action::Borrow),
+        (Method::DELETE, "/l/{id}/borrow", Action::GiveUp),
         (Method::POST, "/l/{id}/return", Action::Return),
         (Method::POST, "/l/{id}/renew", Action::Renew),
         (Method::GET, "/l/{id}/leases/{lease}", Action::ShowLease),
@@ -60,9 +62,18 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             let capacity = Object::parse(call.body)?.required_integer("count", 0..=call.settings.max_count)?;
             Command::Configure { resource, capacity: u32::try_from(capacity).expect("the setting is below 2^32") }
         }
-        Action::Show => Command::ViewResource { resource },
+        Action::Show => match key_name(&call.parts.headers)? {
+            Some(name) => Command::ViewPlace { resource, name },
+            None => Command::ViewResource { resource },
+        },
         Action::Delete => Command::Unconfigure { resource },
         Action::Borrow => Command::Acquire(Box::new(borrow(call, resource, &mut clamped)?)),
+        Action::GiveUp => {
+            let key = key_name(&call.parts.headers)?;
+            let key =
+                key.ok_or_else(|| Problem::bad_request("Idempotency-Key is missing, it names the borrow to end"))?;
+            Command::Spend(Box::new(Spend { resource, key, client: None, id: fresh_claim_id() }))
+        }
         Action::Return => Command::Return { resource, claim: lease_of(&Object::parse(call.body)?)? },
         Action::Renew => {
             let body = Object::parse(call.body)?;
@@ -87,7 +98,9 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
     let wait = body.cut_seconds("wait", wait)?.unwrap_or_default();
     *clamped = ttl.is_cut || wait.is_cut;
     let (ttl_us, wait_us) = (ttl.us, wait.us);
-    let key = idempotency_key(&call.parts.headers, &[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()])?;
+    let key = idempotency_key(&call.parts.headers, &[&ttl_us.to_le_bytes()])?;
+    // Until `wait` was left out of it.
+    let former = key.as_ref().map(|_| fingerprint(&[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()]));
     Ok(Acquire {
         resource,
         id: fresh_claim_id(),
@@ -97,6 +110,7 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
         key,
         metadata: None,
         quota: Quota::NONE,
+        options: Options { former_fingerprint: former, ..Options::default() },
     })
 }
 

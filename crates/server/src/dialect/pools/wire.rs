@@ -1,21 +1,44 @@
 //! Pools and leases as JSON.
 
-use leasehold_engine::{LeaseView, ResourceView, Time};
+use leasehold_engine::{LeaseView, PlaceView, Reply, ResourceView, Spent, Time};
 
 use crate::dialect::terms::{Terms, write_rest};
 use crate::dialect::text::{Object, unix_seconds};
 
 pub(super) fn pool(id: u128, view: &ResourceView, with_waiting: bool) -> Vec<u8> {
     let mut object = Object::new();
+    write_pool(&mut object, id, view);
+    if with_waiting {
+        object.integer("waiting", view.waiting.into());
+    }
+    object.end()
+}
+
+/// A pool as one of its borrowers sees it.
+pub(super) fn place(id: u128, view: &PlaceView) -> Vec<u8> {
+    let mut object = Object::new();
+    if let Reply::Resource(pool) = &view.seen {
+        write_pool(&mut object, id, pool);
+    }
+    object.integer("waiting", view.waiting.into());
+    object.optional_integer("queue_position", view.queue_position.map(u64::from));
+    object.optional_string("holder", view.holder.as_deref());
+    object.end()
+}
+
+/// What a borrow that was given up had.
+pub(super) fn given_up(had: Spent) -> Vec<u8> {
+    let mut object = Object::new();
+    object.boolean("returned", had == Spent::Held).boolean("withdrawn", had == Spent::Waited);
+    object.end()
+}
+
+fn write_pool(object: &mut Object, id: u128, view: &ResourceView) {
     object
         .uuid("id", id)
         .integer("count", view.capacity.into())
         .integer("in_use", view.in_use.into())
         .integer("available", view.capacity.saturating_sub(view.in_use).into());
-    if with_waiting {
-        object.integer("waiting", view.waiting.into());
-    }
-    object.end()
 }
 
 /// A lease that was just given or renewed.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, Fact, IdempotencyKey, Limits, Patience, Quota, Refusal, Reply, ResourceKey,
-    Status, Wall,
+    Acquire, ClaimId, Command, Engine, Fact, IdempotencyKey, Limits, Options, Patience, Quota, Refusal, Reply,
+    ResourceKey, Status, Wall,
 };
 use leasehold_journal::store::Opened;
 use leasehold_journal::{
@@ -235,6 +235,7 @@ impl Caller {
             key: self.key.map(|name| IdempotencyKey { name: name.into(), fingerprint: 1 }),
             metadata: None,
             quota: Quota::NONE,
+            options: Options::default(),
         })))
     }
 

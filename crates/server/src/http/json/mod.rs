@@ -9,10 +9,12 @@ use std::ops::RangeInclusive;
 use super::problem::Problem;
 use crate::duration::Cut;
 
+mod canonical;
 mod strict;
 #[cfg(test)]
 mod tests;
 
+pub use canonical::canonical;
 pub use strict::DEPTH_MAX;
 
 /// How much of a caller's value an error repeats, in characters.
