@@ -65,12 +65,11 @@ impl State {
     /// A waiting claim's place in its queue; 1 is next.
     pub(crate) fn queue_position(&self, cix: Cix) -> u32 {
         let claim = &self.claims[cix];
-        let ahead = match &self.resources[claim.resource].ranks {
-            Some(ranks) => ranks.ahead_of(claim.order),
-            None => {
-                let ahead = self.queue(claim.resource).take_while(|&other| other != cix).count();
-                u32::try_from(ahead).expect("queues are bounded")
-            }
+        let ahead = if let Some(ranks) = &self.resources[claim.resource].ranks {
+            ranks.ahead_of(claim.order)
+        } else {
+            let ahead = self.queue(claim.resource).take_while(|&other| other != cix).count();
+            u32::try_from(ahead).expect("queues are bounded")
         };
         ahead + 1
     }

@@ -84,7 +84,9 @@ mod tests {
         for waiters in [1, CHUNK_MAX - 1, CHUNK_MAX, CHUNK_MAX + 1, 3 * CHUNK_MAX + 7] {
             let mut ranks = Ranks::default();
             let mut queue: Vec<u64> = (0..waiters as u64).map(|nth| nth * 3 + 1).collect();
-            queue.iter().for_each(|&order| ranks.push(order));
+            for &order in &queue {
+                ranks.push(order);
+            }
             // Leave from everywhere, the front, the back and the middle in turn.
             while !queue.is_empty() {
                 for (ahead, &order) in (0..).zip(&queue).step_by(queue.len().div_ceil(5)) {
