@@ -46,15 +46,15 @@ const MAX_NS: u64 = i64::MAX as u64;
 /// What a unit is worth in nanoseconds.
 type Units = fn(&str) -> Option<u64>;
 
-/// Reads a duration the way Go's `time.ParseDuration` does. The result is in microseconds, what is below one is cut off
-/// towards zero.
+/// Reads a duration the way Go's `time.ParseDuration` does. The result is in microseconds; what is below one is cut off
+/// towards zero, but `1ns` is more than nothing, as it is in Go.
 pub fn parse_go(text: &str) -> Result<i64, DurationError> {
     let (negative, rest) = match text.as_bytes() {
         [b'-', ..] => (true, &text[1..]),
         [b'+', ..] => (false, &text[1..]),
         _ => (false, text),
     };
-    let magnitude_us = i64::try_from(parse_ns(rest, go_unit)? / US).expect("2^63 ns are fewer microseconds");
+    let magnitude_us = i64::try_from(whole_us(parse_ns(rest, go_unit)?)).expect("2^63 ns are fewer microseconds");
     Ok(if negative { -magnitude_us } else { magnitude_us })
 }
 
@@ -63,7 +63,12 @@ pub fn parse_setting(text: &str) -> Result<u64, DurationError> {
     if text.starts_with('-') {
         return Err(DurationError::Negative);
     }
-    Ok(parse_ns(text, setting_unit)? / US)
+    Ok(whole_us(parse_ns(text, setting_unit)?))
+}
+
+/// In microseconds: nothing only if it was nothing.
+fn whole_us(duration_ns: u64) -> u64 {
+    (duration_ns / US).max(u64::from(duration_ns > 0))
 }
 
 /// Writes a duration so that [`parse_setting`] and [`parse_go`] read the same: `24h`, `1m30s`, `1.5s`, `500ms`, `0s`.
@@ -204,7 +209,8 @@ mod tests {
             ("100.00100s", 100_001_000),
             ("0.1s", 100_000),
             ("0.3s", 300_000),
-            ("10ns", 0),
+            ("1ns", 1),
+            ("10ns", 1),
             ("1999ns", 1),
             ("-1999ns", -1),
             ("11us", 11),

@@ -1,6 +1,5 @@
 //! What the service itself turns down, the same in every dialect. What the engine refuses is each dialect's to word.
 
-use http::StatusCode;
 use leasehold_engine::Refusal;
 use leasehold_journal::Denial;
 
@@ -16,9 +15,9 @@ const RETRY_WHEN_THERE_IS_ROOM_S: u32 = 10;
 pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
     Err(match denial {
         Denial::Refused(refusal) => return Ok(refusal),
-        Denial::StoreLate => Problem::new(
-            StatusCode::BAD_GATEWAY,
+        Denial::StoreLate => Problem::store_late(
             "the store did not confirm the write in time; nothing was promised, it is safe to retry",
+            RETRY_SOON_S,
         ),
         Denial::Overloaded => {
             Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S).coded(Code::Overloaded)

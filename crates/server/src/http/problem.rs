@@ -65,6 +65,11 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason).with(Remedy::RetryAfter(retry_after_s))
     }
 
+    /// 502: the store did not confirm in time.
+    pub fn store_late(reason: impl Into<Cow<'static, str>>, retry_after_s: u32) -> Self {
+        Problem::new(StatusCode::BAD_GATEWAY, reason).with(Remedy::RetryAfter(retry_after_s))
+    }
+
     /// 303: a browser is to go elsewhere first.
     pub fn see_other(reason: impl Into<Cow<'static, str>>, location: HeaderValue) -> Self {
         Problem::new(StatusCode::SEE_OTHER, reason).with(Remedy::Go(location))

@@ -124,7 +124,8 @@ fn answer(status: u16) -> Answer {
             "The store did not confirm the write in time. Nothing was promised and it is safe to retry; what was asked for is \
              given back by itself if it lands later.",
             "the store did not confirm the write in time; nothing was promised, it is safe to retry",
-        ),
+        )
+        .header("Retry-After"),
         503 => Answer::error("Starting, shutting down, or a limit is reached.", "shutting down")
             .coded(Code::ShuttingDown)
             .header("Retry-After"),
