@@ -16,7 +16,7 @@ impl State {
         let resource = &mut self.resources[rix];
         resource.queue_tail = cix;
         resource.waiting += 1;
-        if resource.waiting >= RANKED_FROM {
+        if resource.ranks.is_some() || resource.waiting >= RANKED_FROM {
             self.rank(rix, cix);
         }
         self.waiting += 1;
