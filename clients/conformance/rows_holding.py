@@ -56,7 +56,8 @@ async def too_many_requests_while_held(scene: Scene) -> None:
     record = await scene.renewed(timeout=6)
     bound = scene.deadline(scene.kind, scene.name, grant.token, record.arrived - 0.1)
     assert bound and record.arrived <= bound[0] - at_risk_before(bound[1]), "renewed after R"
-    assert [r.status for r in scene.log.of("renew")][:2] == [429, 429]
+    # A grant whose answer was slow is confirmed by a renewal before it is handed out.
+    assert [r.status for r in scene.log.of("renew", grant.at)][:2] == [429, 429]
     await scene.holds(driver)
 
 

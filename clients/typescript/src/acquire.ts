@@ -95,7 +95,12 @@ export class Acquisition {
       await this.context.transport.reach(this.#stop.signal);
       for (;;) {
         const acquired = await this.#once(this.wanted.ask(this.#roundMs));
-        if (acquired) return acquired;
+        if (acquired && !this.#stop.signal.aborted) return acquired;
+        if (acquired) {
+          // Cancelled after the grant and before it was handed out.
+          this.context.track(giveBack(this.context, acquired.asked, acquired.grant));
+          throw this.#ended();
+        }
         this.#lostPlace();
       }
     } finally {

@@ -69,8 +69,9 @@ export function askPool(id: string, label: string, key: string, { ttlMs, waitMs 
     endedBefore: ({ body }) => body["returned"] === false,
     withdraw: { method: "DELETE", path: `${at}/borrow`, key },
     endedBy: ({ status, body }) => textOr(body["ended"], status === 404 ? "deleted" : "expired"),
-    look: { method: "GET", path: at },
-    queue: ({ body }) => ({ ...waitingIn(body), holders: isSpan(body["in_use"]) ? body["in_use"] : undefined }),
+    // With the key the answer has the place of this acquisition.
+    look: { method: "GET", path: at, key },
+    queue: ({ body }) => ({ ...waitingIn(body), holders: isText(body["holder"]) ? [body["holder"]] : isSpan(body["in_use"]) ? body["in_use"] : undefined }),
   };
 }
 
@@ -135,7 +136,7 @@ export function askLock(job: string, client: string, key: string, { ttlMs, waitM
     renew: (grant) => ({ method: "POST", path: `/lock?${who}&${ttl}&token=${grant.token}` }),
     release: (grant) => ({ method: "DELETE", path: `/lock?${who}&token=${grant.token}` }),
     endedBefore: () => false,
-    withdraw: { method: "DELETE", path: `/lock?${who}` },
+    withdraw: { method: "DELETE", path: `/lock?${who}`, key },
     endedBy: ({ body }) => textOr(body["ended"], "expired"),
     look: { method: "GET", path: `/lock?${who}` },
     queue: ({ body }) => ({ ...waitingIn(body), holders: isText(body["holder"]) ? [body["holder"]] : undefined }),

@@ -11,6 +11,7 @@ import { Holding } from "./holding.js";
 import { asyncDispose, Lease } from "./lease.js";
 import { Patience } from "./patience.js";
 import type { Platform } from "./platform.js";
+import { giveBack } from "./release.js";
 import { type Call, type Fetch, randomName, type ReadToken, Transport } from "./transport.js";
 
 export interface ClientOptions {
@@ -112,6 +113,10 @@ export class Core implements Context {
     this.#acquisitions.add(acquisition);
     try {
       const { asked, grant, points } = await acquisition.run();
+      if (this.#closed) {
+        this.track(giveBack(this, asked, grant));
+        throw new Error("the client is closed");
+      }
       const { onAtRisk, onLost } = options;
       const holding = new Holding(this, asked, grant, points, points.sentAt + holdMs, {
         ...(onAtRisk ? { onAtRisk: (remaining, cause) => onAtRisk(lease, { remaining, cause }) } : {}),
