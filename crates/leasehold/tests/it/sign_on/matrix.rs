@@ -1,14 +1,15 @@
-//! Every endpoint of the OpenAPI document for everybody there is, held against `matrix.txt`. An endpoint that is new in the
+//! Every endpoint of the OpenAPI document for everybody there is, on every listener, held against `matrix.txt`. An endpoint that is new in the
 //! document fails here until somebody has looked at who gets which answer.
 //!
 //! `MATRIX=rewrite cargo test -p leasehold --test it matrix` writes the table anew; whether it is right is for the reader.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
 use super::support::{Guarded, Member};
-use crate::support::{Client, random_uuid, report};
+use crate::support::{Client, EventStream, random_uuid, report};
 
 /// Signed on without any right; with the owner's rights, but not the owner; the owner; somebody with all rights.
 const ROLES: [&str; 5] = ["anonymous", "stranger", "peer", "owner", "operator"];
@@ -25,8 +26,13 @@ groups = ["operators"]
 actions = ["*"]
 "#;
 
+/// What one listener serves: everything, or what is for callers, or what is for operators.
+const LISTENERS: [&str; 3] = ["everything", "callers", "operators"];
+
 struct World {
     it: Guarded,
+    /// Where operators are served, if not there too.
+    operators: Option<SocketAddr>,
     stranger: Member,
     peer: Member,
     owner: Member,
@@ -42,11 +48,17 @@ struct Things {
     token: u64,
 }
 
-fn world() -> World {
+fn world(is_split: bool) -> World {
     let (stranger, peer) = (Member::new("stranger", &[]), Member::new("peer", &["users"]));
     let (owner, operator) = (Member::new("owner", &["users"]), Member::new("operator", &["operators"]));
     let tokens = [&stranger, &peer, &owner, &operator].map(|member| member.snippet.as_str()).concat();
-    World { it: Guarded::start(&format!("{CONFIG}\n{tokens}")), stranger, peer, owner, operator }
+    let more = if is_split { "admin_listen = \"127.0.0.1:0\"\n" } else { "" };
+    let it = Guarded::start(&format!("{more}{CONFIG}\n{tokens}"));
+    let operators = is_split.then(|| {
+        let line = it.server.wait_for_line("are served on http://");
+        line.split("://").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap()
+    });
+    World { it, operators, stranger, peer, owner, operator }
 }
 
 impl World {
@@ -72,8 +84,12 @@ impl World {
         Things { pool, lease: lease.text("lease"), resource, claim: claim.text("id"), token: claim.number("token") }
     }
 
+    fn addr(&self, listener: &str) -> SocketAddr {
+        self.operators.filter(|_| listener == "operators").unwrap_or(self.it.server.addr)
+    }
+
     /// The status this role gets.
-    fn status(&self, role: &str, method: &str, target: &str, body: &str) -> u16 {
+    fn status(&self, listener: &str, role: &str, method: &str, target: &str, body: &str) -> u16 {
         let bearer = self.member(role).map(Member::bearer);
         let mut headers: Vec<(&str, &str)> =
             bearer.as_deref().map(|bearer| ("authorization", bearer)).into_iter().collect();
@@ -82,7 +98,7 @@ impl World {
             headers.push(("idempotency-key", "k"));
         }
         // The head is enough: a stream of events has no end.
-        let mut client: Client = self.it.client();
+        let mut client = Client::connect(self.addr(listener)).unwrap();
         client.call_with(method, target, &headers, body.as_bytes()).unwrap().status
     }
 }
@@ -128,19 +144,24 @@ impl Things {
 #[test]
 fn everybody_gets_the_answer_they_should() {
     let document: Value = serde_json::from_str(include_str!("../../../../../docs/openapi.json")).unwrap();
-    let world = world();
-    let mut table = format!("{:<42}{}\n", "", ROLES.map(|role| format!("{role:>10}")).concat());
+    let (whole, split) = (world(false), world(true));
+    let mut table = String::new();
     let mut number = 0;
-    for (path, operations) in document["paths"].as_object().unwrap() {
-        for method in operations.as_object().unwrap().keys().map(|method| method.to_ascii_uppercase()) {
-            let _ = write!(table, "{:<42}", format!("{method} {path}"));
-            for role in ROLES {
-                number += 1;
-                let things = world.things(number);
-                let (target, body) = things.request(&method, path, role);
-                let _ = write!(table, "{:>10}", world.status(role, &method, &target, &body));
+    for listener in LISTENERS {
+        let world = if listener == "everything" { &whole } else { &split };
+        let title = format!("on the listener for {listener}");
+        let _ = writeln!(table, "{title:<54}{}", ROLES.map(|role| format!("{role:>10}")).concat());
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for method in operations.as_object().unwrap().keys().map(|method| method.to_ascii_uppercase()) {
+                let _ = write!(table, "{:<54}", format!("{listener:<12}{method} {path}"));
+                for role in ROLES {
+                    number += 1;
+                    let things = world.things(number);
+                    let (target, body) = things.request(&method, path, role);
+                    let _ = write!(table, "{:>10}", world.status(listener, role, &method, &target, &body));
+                }
+                table.push('\n');
             }
-            table.push('\n');
         }
     }
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/sign_on/matrix.txt");
@@ -151,5 +172,35 @@ fn everybody_gets_the_answer_they_should() {
     let changed: Vec<&str> = table.lines().filter(|line| !expected.lines().any(|known| known == *line)).collect();
     assert!(changed.is_empty(), "not in matrix.txt:\n{}", changed.join("\n"));
     assert_eq!(table.lines().count(), expected.lines().count(), "matrix.txt has endpoints that are gone");
-    report(format_args!("sign-on: {number} answers of {} endpoints as they should be", table.lines().count() - 1));
+    let endpoints = table.lines().count() / LISTENERS.len() - 1;
+    report(format_args!(
+        "sign-on: {number} answers of {endpoints} endpoints on {} listeners as they should be",
+        LISTENERS.len()
+    ));
+}
+
+/// A stream is an answer that lasts: on whichever listener it is read, only an operator reads it, and only as long as its token
+/// is one.
+#[test]
+fn streams_are_for_operators_and_end_with_their_token_on_every_listener() {
+    let (whole, split) = (world(false), world(true));
+    for listener in LISTENERS {
+        let world = if listener == "everything" { &whole } else { &split };
+        let statuses = ROLES.map(|role| world.status(listener, role, "GET", "/v1/events", ""));
+        let expected = if listener == "callers" { [404; 5] } else { [401, 403, 403, 403, 200] };
+        assert_eq!(statuses, expected, "{listener}");
+    }
+    for (listener, world) in [("everything", &whole), ("operators", &split)] {
+        let mut stream = EventStream::open_as(world.addr(listener), "/v1/events", &world.operator.bearer());
+        world.things(1);
+        let told = std::iter::from_fn(|| stream.next_named()).find(|event| event.name == "granted");
+        assert!(told.is_some(), "{listener}");
+        let file = world.it.directory.path().join("leasehold.toml");
+        let config = std::fs::read_to_string(&file).unwrap();
+        world.it.rewrite(&config.replace(&world.operator.snippet, ""));
+        world.it.server.signal(rustix::process::Signal::HUP);
+        world.it.server.wait_for_line("were reloaded");
+        let last = std::iter::from_fn(|| stream.next_named()).last();
+        assert_eq!(last.map(|event| event.name).as_deref(), Some("signed-out"), "{listener}");
+    }
 }
