@@ -165,6 +165,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 data directory i
 /// One field a setting, named as in `config::KEYS`. All of them are text here, so that a value is checked by the same rule
 /// and gets the same sentence wherever it comes from.
 #[derive(Args, Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that stands alone")]
 pub(crate) struct ServeArgs {
     /// Address to listen on: host:port, or :port for every address. Port 0 takes a free one and prints it
     /// [default: 127.0.0.1:8080]
@@ -274,6 +275,15 @@ pub(crate) struct ServeArgs {
     /// One line in the log for every request
     #[arg(long)]
     pub(crate) access_log: bool,
+
+    /// One JSON line for every change: who, from where, what, on what, and how it went. To a file, which may be renamed at any
+    /// time, or to stderr [default: none]
+    #[arg(long, value_name = "FILE|stderr")]
+    pub(crate) audit_log: Option<OsString>,
+
+    /// Change nothing that is not in the audit log first: while it cannot be written, changes are refused
+    #[arg(long)]
+    pub(crate) audit_required: bool,
 
     /// Where traces go, in builds with the feature otlp [default: nowhere]
     #[arg(long, value_name = "URL")]

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use leasehold_engine::Limits;
 use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
-use leasehold_server::{App, Clock, Driver, Face, Lead, Observer, Settings, default_threads, http};
+use leasehold_server::{App, AuditLog, Clock, Driver, Face, Lead, Observer, Settings, default_threads, http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::cli::ServeArgs;
-use crate::config::{self, Address, Config, ConfigError, Loaded, Store};
+use crate::config::{self, Address, AuditTo, Config, ConfigError, Loaded, Store};
 use crate::exit::Exit;
 use crate::sign_on::InForce;
 use crate::tls::Keeper;
@@ -122,6 +122,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     let tls = config.tls.as_ref().map(|files| Keeper::start(files, &observer)).transpose()?.map(Arc::new);
     let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone() };
     let reloads = sign_on::reload_when_told(args, in_force).context("signals cannot be waited for")?;
+    let audit = open_audit_log(&config)?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
     let (listener, addr) = listen_on(&config.listen)?;
     let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
@@ -139,7 +140,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
         let callers_addr = (face == Face::Operators).then_some(addr);
         let settings = Settings { callers_addr, ..config.settings.clone() };
         let app = App::facing(face, settings, driver.handle(), Arc::clone(&observer));
-        Arc::new(app.guarded(Arc::clone(&guard)))
+        Arc::new(app.guarded(Arc::clone(&guard)).audited(audit.clone()))
     };
     let (stop, stopped) = watch::channel(false);
     let until_stopped = || {
@@ -191,6 +192,16 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     driver.shut_down().await.map_err(Stopped)?;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn open_audit_log(config: &Config) -> anyhow::Result<Option<Arc<AuditLog>>> {
+    let log = match &config.audit_log {
+        None => return Ok(None),
+        Some(AuditTo::Stderr) => AuditLog::to_stderr(config.audit_required),
+        Some(AuditTo::File(path)) => AuditLog::to_file(path, config.audit_required)
+            .with_context(|| format!("the audit log {} cannot be written", path.display()))?,
+    };
+    Ok(Some(Arc::new(log)))
 }
 
 /// Serves plain HTTP, or HTTPS alone.

@@ -12,11 +12,13 @@ use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use leasehold_auth::Identity;
 
 use crate::access::Route;
-use crate::auth::{self, Audit, From, Guard, Standing};
+use crate::audit_log::AuditLog;
+use crate::auth::{self, Audit, Audited, From, Guard, Standing};
 use crate::dashboard;
-use crate::dialect::{Call, claims, ensure_position, lock, pools};
+use crate::dialect::{Call, POSITION, claims, ensure_position, lock, pools};
 use crate::docs;
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
@@ -42,6 +44,7 @@ pub struct App {
     /// The OpenAPI document of this listener, as it is sent.
     document: Bytes,
     guard: Arc<Guard>,
+    audit: Option<Arc<AuditLog>>,
     /// Which service this is, on every answer: a client with several URLs can tell that they lead to one.
     service: HeaderValue,
 }
@@ -70,6 +73,13 @@ struct Came {
     id: RequestId,
 }
 
+/// What is told of a request once it is answered, be it understood or not.
+#[derive(Debug)]
+struct Told {
+    route: Route,
+    audited: Option<Box<Audited>>,
+}
+
 /// A call that may be answered.
 #[derive(Debug)]
 struct Understood {
@@ -90,7 +100,7 @@ impl App {
         let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
         let document = openapi::document(face, &settings).to_string().into();
         let service = observer.digester().service().try_into().expect("hex digits make a header value");
-        App { settings, driver, observer, router, document, guard: Arc::default(), service }
+        App { settings, driver, observer, router, document, guard: Arc::default(), audit: None, service }
     }
 
     /// The same, for callers that sign on.
@@ -99,19 +109,25 @@ impl App {
         App { guard, ..self }
     }
 
-    /// From bytes to a call that makes sense and is allowed.
-    async fn understand(self: Arc<Self>, came: Came, body: Incoming) -> (Route, Result<Understood, Problem>) {
-        let mut route = Route::unknown(&came.parts.method);
-        let understood = self.parse(&came, body, &mut route).await;
-        (route, understood)
+    /// The same, with a line in the audit log for every change.
+    #[must_use]
+    pub fn audited(self, audit: Option<Arc<AuditLog>>) -> Self {
+        App { audit, ..self }
     }
 
-    async fn parse(&self, came: &Came, body: Incoming, route: &mut Route) -> Result<Understood, Problem> {
+    /// From bytes to a call that makes sense and is allowed.
+    async fn understand(self: Arc<Self>, came: Came, body: Incoming) -> (Told, Result<Understood, Problem>) {
+        let mut told = Told { route: Route::unknown(&came.parts.method), audited: None };
+        let understood = self.parse(&came, body, &mut told).await;
+        (told, understood)
+    }
+
+    async fn parse(&self, came: &Came, body: Incoming, told: &mut Told) -> Result<Understood, Problem> {
         let Came { parts, peer, client, id } = came;
         let from = From { peer, client: *client };
         request::check_head(parts)?;
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
-        (route.dialect, route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
+        (told.route.dialect, told.route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
         // Before the body is read: who it is says the head.
         let counted = &self.observer.metrics.sign_ins;
         let caller =
@@ -130,6 +146,11 @@ impl App {
             Action::Readiness => Asked::Readiness,
             Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
         };
+        if let Some(log) = &self.audit {
+            let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());
+            let by = (&self.driver, self.observer.digester());
+            told.audited = Audited::begin(log, &asked, identity, *client, id, by)?;
+        }
         let audit = match caller {
             None => None,
             Some(caller) => {
@@ -221,11 +242,11 @@ impl Handler for App {
         let told = span.clone();
         span.around(async move {
             // In a scope of its own, so that what was asked is not kept beside what answers it.
-            let (route, audit, answering) = {
-                let (route, understood) = understood.await;
+            let (Told { route, audited }, audit, answering) = {
+                let (told, understood) = understood.await;
                 match understood {
-                    Ok(Understood { asked, audit }) => (route, audit, self.answer(asked, &id)),
-                    Err(problem) => (route, None, Box::pin(ready(Err(problem))) as Answering<'_>),
+                    Ok(Understood { asked, audit }) => (told, audit, self.answer(asked, &id)),
+                    Err(problem) => (told, None, Box::pin(ready(Err(problem))) as Answering<'_>),
                 }
             };
             let outcome = answering.await;
@@ -237,6 +258,10 @@ impl Handler for App {
             }
             if let Some(audit) = audit {
                 audit.answered(response.status().as_u16());
+            }
+            if let Some(audited) = audited {
+                let position = response.headers().get(POSITION).and_then(|position| position.to_str().ok());
+                audited.answered(response.status().as_u16(), position);
             }
             let (status, took) = (response.status(), came_at.elapsed());
             self.observer.metrics.request(route.dialect, status.as_u16(), took);

@@ -6,6 +6,7 @@
 
 mod access;
 mod app;
+mod audit_log;
 mod auth;
 mod dashboard;
 mod dialect;
@@ -26,6 +27,7 @@ mod sync;
 mod trace;
 
 pub use app::App;
+pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
 pub use driver::{Answered, Clock, Driver, Handle, Lead, Listening, default_threads};
 pub use endpoint::{Class, Face};

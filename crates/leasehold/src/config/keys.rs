@@ -41,6 +41,8 @@ pub(crate) enum Rule {
     Url,
     /// Addresses and networks.
     Networks,
+    /// Where changes are written down.
+    AuditLog,
     /// Where traces go.
     Collector,
     LogFormat,
@@ -52,7 +54,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 27] = [
+pub(crate) static KEYS: [Key; 29] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
     Key {
@@ -91,6 +93,8 @@ pub(crate) static KEYS: [Key; 27] = [
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),
     key("access_log", "false", Rule::Bool),
+    Key { name: "audit_log", rule: Rule::AuditLog, default: None },
+    key("audit_required", "false", Rule::Bool),
     Key { name: "otlp_endpoint", rule: Rule::Collector, default: None },
 ];
 
@@ -124,6 +128,7 @@ impl fmt::Display for Rule {
             }
             Rule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
             Rule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
+            Rule::AuditLog => f.write_str("a file, or stderr"),
             Rule::Networks => {
                 f.write_str("addresses or networks with commas between them, such as 127.0.0.1,10.1.2.0/24")
             }
@@ -214,6 +219,21 @@ pub(crate) fn read_url(text: &str) -> Result<String, String> {
         Err("has characters that do not belong there".to_owned())
     } else {
         Ok(text.trim_end_matches('/').to_owned())
+    }
+}
+
+/// Where the audit log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AuditTo {
+    Stderr,
+    File(PathBuf),
+}
+
+pub(crate) fn read_audit_log(text: &str) -> Result<AuditTo, String> {
+    match text {
+        "" => Err("names no file".to_owned()),
+        "stderr" => Ok(AuditTo::Stderr),
+        path => Ok(AuditTo::File(PathBuf::from(path))),
     }
 }
 

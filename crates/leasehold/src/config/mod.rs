@@ -24,7 +24,7 @@ mod sources;
 mod tests;
 mod tls;
 
-pub(crate) use keys::Address;
+pub(crate) use keys::{Address, AuditTo};
 use keys::{KEYS, Key, Rule};
 use sources::{Given, Layer, Source};
 pub(crate) use tls::{NamedFile, TlsFiles};
@@ -69,6 +69,9 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) log_format: LogFormat,
     pub(crate) log_filter: String,
+    /// Where every change is written down, and whether none is made that is not.
+    pub(crate) audit_log: Option<AuditTo>,
+    pub(crate) audit_required: bool,
     /// Where traces go, in builds that make them.
     pub(crate) otlp_endpoint: Option<String>,
     /// How callers sign on and what they may do; none: anybody may do anything.
@@ -146,6 +149,12 @@ impl Chosen {
             default_ttl_us = max_ttl_us;
         }
         let tls = self.tls()?;
+        let audit_log = self.optional("audit_log", keys::read_audit_log)?;
+        let audit_required = self.required("audit_required", keys::read_bool)?;
+        if audit_required && audit_log.is_none() {
+            let source = &self.given("audit_required").source;
+            return Err(ConfigError::new(format!("audit_required is of no use without audit_log ({source})")));
+        }
         let settings = Settings {
             grace_us: self.duration("grace")?,
             default_ttl_us,
@@ -177,6 +186,8 @@ impl Chosen {
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,
             log_filter: self.required("log_level", keys::read_log_filter)?,
+            audit_log,
+            audit_required,
             otlp_endpoint: self.optional("otlp_endpoint", keys::read_collector)?,
             sign_on: None,
         })

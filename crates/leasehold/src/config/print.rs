@@ -47,6 +47,7 @@ impl Loaded {
             | Rule::ClientAuth
             | Rule::Url
             | Rule::Networks
+            | Rule::AuditLog
             | Rule::Collector
             | Rule::LogFormat
             | Rule::LogFilter => quoted(given),

@@ -83,6 +83,8 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
         "log_format" => text(&args.log_format),
         "log_level" => text(&args.log_level),
         "access_log" => args.access_log.then(|| OsString::from("true")),
+        "audit_log" => args.audit_log.clone(),
+        "audit_required" => args.audit_required.then(|| OsString::from("true")),
         "otlp_endpoint" => text(&args.otlp_endpoint),
         other => unreachable!("key {other} has no flag"),
     };

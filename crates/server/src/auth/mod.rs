@@ -11,6 +11,7 @@
 mod audit;
 mod authorize;
 mod caller;
+mod change;
 mod endpoints;
 mod login;
 mod need;
@@ -31,6 +32,7 @@ pub(crate) use audit::Audit;
 pub use audit::reloaded;
 pub(crate) use authorize::authorize;
 pub(crate) use caller::Caller;
+pub(crate) use change::Audited;
 pub(crate) use endpoints::{Action, Asked, answer, endpoints, parse};
 pub(crate) use standing::Standing;
 

@@ -31,7 +31,7 @@ use crate::http::router::Params;
 use crate::http::{Body, Problem, Receipt, RequestId};
 use crate::settings::Settings;
 
-const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
+pub(crate) const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
 
 /// Longest name of a resource, a job or a client, in bytes.
 pub(crate) const NAME_MAX: usize = 1024;

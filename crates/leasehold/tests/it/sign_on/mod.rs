@@ -2,6 +2,7 @@
 //! tested beside their code; here it is that the pieces are put together.
 
 mod apache;
+mod audit;
 mod matrix;
 mod oidc;
 mod provider;

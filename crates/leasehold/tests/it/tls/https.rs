@@ -43,6 +43,16 @@ fn curl_speaks_https_in_both_versions_of_http() {
         assert!(claim_url.starts_with(&url), "links lead back here: {claim_url}");
     }
 
+    // Browsers keep to https from here on, but for the name that every machine has.
+    let head = |host: &str, port: u16| {
+        let (resolve, url) = (format!("{host}:{port}:127.0.0.1"), format!("https://{host}:{port}/healthz"));
+        let answer = curl(directory.path(), &["-k", "-D", "-", "-o", "/dev/null", "--resolve", &resolve, &url]);
+        said(&answer).to_ascii_lowercase()
+    };
+    let hsts = "strict-transport-security: max-age=31536000\r\n";
+    assert!(head("locks.test", server.addr.port()).contains(hsts));
+    assert!(!head("localhost", server.addr.port()).contains("strict-transport-security"));
+
     // Somebody who does not know our authority, or knows us under another name, does not come.
     let elsewhere = url("/healthz").replace("localhost", "elsewhere.test");
     let resolve = format!("elsewhere.test:{}:127.0.0.1", server.addr.port());

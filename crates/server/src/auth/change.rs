@@ -1,0 +1,177 @@
+//! What the audit log says of a change that a caller asks for: who, from where, what, on what, and how it went. A pool is
+//! called by its digest, and no lease is named: both are credentials.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use leasehold_auth::Identity;
+use leasehold_engine::{Command, ResourceKey, Wall};
+
+use crate::app::Asked;
+use crate::audit_log::AuditLog;
+use crate::dialect::claims;
+use crate::dialect::text::{Object, rfc3339};
+use crate::driver::Handle;
+use crate::http::{Problem, RequestId};
+use crate::observe;
+use crate::observe::digest::Digester;
+use crate::observe::key::{PublicKey, public_name};
+
+/// Seconds after which to try again when the audit log cannot be written.
+const RETRY_S: u32 = 5;
+
+/// A change that is to be audited.
+#[derive(Debug)]
+struct Change {
+    identity: Identity,
+    client: IpAddr,
+    request: RequestId,
+    action: &'static str,
+    resource: Option<String>,
+    /// Of a lock: under which name it is held.
+    lock_client: Option<Arc<str>>,
+}
+
+/// A change under way. Its line is written when it is over, also when its caller leaves before that.
+#[derive(Debug)]
+pub(crate) struct Audited {
+    log: Arc<AuditLog>,
+    driver: Handle,
+    change: Option<Change>,
+}
+
+impl Audited {
+    /// `None` for what changes nothing. Where the log is required the change is in it before it is made, or is refused.
+    pub(crate) fn begin(
+        log: &Arc<AuditLog>,
+        asked: &Asked,
+        identity: Identity,
+        client: IpAddr,
+        request: &RequestId,
+        (driver, digester): (&Handle, &Digester),
+    ) -> Result<Option<Box<Audited>>, Problem> {
+        let Some((action, on)) = change_of(asked) else { return Ok(None) };
+        let resource = match on {
+            On::Resource(resource) | On::Key(PublicKey::Named(resource)) => Some(shown(resource, digester)),
+            On::Key(PublicKey::Pool(digest)) => Some(format!("pool:{digest}")),
+            On::Claim(claim) => driver.owner_of(claim).map(|(resource, _)| format!("claim:{resource}")),
+        };
+        let change =
+            Change { identity, client, request: request.clone(), action, resource, lock_client: lock_client(asked) };
+        if log.is_required() {
+            log.begin(&change.line(driver.wall(), "begun", None, None)).map_err(|why| {
+                let reason =
+                    format!("the audit log cannot be written ({why}), and nothing is changed that is not in it");
+                Problem::unavailable(reason, RETRY_S)
+            })?;
+        }
+        Ok(Some(Box::new(Audited { log: Arc::clone(log), driver: driver.clone(), change: Some(change) })))
+    }
+
+    /// How it went, by the answer.
+    pub(crate) fn answered(mut self, status: u16, position: Option<&str>) {
+        let outcome = match status {
+            202 => "waiting",
+            200..=299 => "done",
+            401 | 403 => "denied",
+            502 => "unknown",
+            _ => "refused",
+        };
+        self.end(outcome, Some(status), position);
+    }
+
+    fn end(&mut self, outcome: &str, status: Option<u16>, position: Option<&str>) {
+        if let Some(change) = self.change.take() {
+            self.log.end(change.line(self.driver.wall(), outcome, status, position));
+        }
+    }
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        // The caller left before it was answered: the change may have been made.
+        self.end("left", None, None);
+    }
+}
+
+impl Change {
+    fn line(&self, wall: Wall, outcome: &str, status: Option<u16>, position: Option<&str>) -> Vec<u8> {
+        let mut object = Object::new();
+        let principal = self.identity.principal();
+        object
+            .string("time", &rfc3339(wall))
+            .string("request", self.request.as_str())
+            .optional_string("principal", principal.map(|principal| &*principal.name))
+            .optional_string("source", principal.map(|principal| principal.source.as_str()))
+            .string("address", &self.client.to_string())
+            .string("action", self.action)
+            .optional_string("resource", self.resource.as_deref())
+            .optional_string("client", self.lock_client.as_deref())
+            .string("outcome", outcome)
+            .optional_integer("status", status.map(u64::from))
+            .optional_string("position", position);
+        object.end()
+    }
+}
+
+fn shown(resource: &ResourceKey, digester: &Digester) -> String {
+    format!("{}:{}", resource.kind().as_str(), public_name(resource, digester))
+}
+
+/// What a change is about.
+enum On<'a> {
+    Resource(&'a ResourceKey),
+    Key(&'a PublicKey),
+    Claim(leasehold_engine::ClaimId),
+}
+
+/// What a call changes, if it changes anything.
+fn change_of(asked: &Asked) -> Option<(&'static str, On<'_>)> {
+    match asked {
+        Asked::Pools(asked) => change_by(&asked.request.command),
+        Asked::Lock(asked) => change_by(&asked.request.command),
+        Asked::Claims(claims::Asked::One { request, .. }) => change_by(&request.command),
+        Asked::Observe(observe::Asked::Revoke(key, _)) => Some(("revoke", On::Key(key))),
+        Asked::Claims(claims::Asked::Mistaken { .. } | claims::Asked::Claims(_) | claims::Asked::Resources(_))
+        | Asked::Observe(_)
+        | Asked::Page(_)
+        | Asked::SignOn(_)
+        | Asked::Health
+        | Asked::Readiness
+        | Asked::Metrics { .. } => None,
+    }
+}
+
+fn change_by(command: &Command) -> Option<(&'static str, On<'_>)> {
+    match command {
+        Command::Configure { resource, .. } => Some(("configure", On::Resource(resource))),
+        Command::Unconfigure { resource } => Some(("unconfigure", On::Resource(resource))),
+        Command::Acquire(acquire) => Some(("acquire", On::Resource(&acquire.resource))),
+        Command::Renew { resource, .. } => Some(("renew", On::Resource(resource))),
+        Command::Return { resource, .. } => Some(("return", On::Resource(resource))),
+        Command::Unlock { resource, .. } => Some(("unlock", On::Resource(resource))),
+        Command::Update { claim, .. } => Some(("update", On::Claim(*claim))),
+        Command::Revoke { resource, .. } => Some(("revoke", On::Resource(resource))),
+        // The service does these itself, or they change nothing.
+        Command::Withdraw { .. }
+        | Command::Mark
+        | Command::HandBack { .. }
+        | Command::ViewResource { .. }
+        | Command::ViewLease { .. }
+        | Command::ViewClaim { .. }
+        | Command::ListClaims(_)
+        | Command::ListResources { .. }
+        | Command::ViewFence { .. }
+        | Command::Survey { .. }
+        | Command::Inspect { .. } => None,
+    }
+}
+
+fn lock_client(asked: &Asked) -> Option<Arc<str>> {
+    let Asked::Lock(asked) = asked else { return None };
+    match &asked.request.command {
+        Command::Acquire(acquire) => acquire.client.clone(),
+        Command::Unlock { client, .. } => Some(Arc::clone(client)),
+        _ => None,
+    }
+}
