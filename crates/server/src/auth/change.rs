@@ -150,6 +150,7 @@ fn change_by(command: &Command) -> Option<(&'static str, On<'_>)> {
         Command::Renew { resource, .. } => Some(("renew", On::Resource(resource))),
         Command::Return { resource, .. } => Some(("return", On::Resource(resource))),
         Command::Unlock { resource, .. } => Some(("unlock", On::Resource(resource))),
+        Command::Spend(spend) => Some(("spend", On::Resource(&spend.resource))),
         Command::Update { claim, .. } => Some(("update", On::Claim(*claim))),
         Command::Revoke { resource, .. } => Some(("revoke", On::Resource(resource))),
         // The service does these itself, or they change nothing.
@@ -157,6 +158,7 @@ fn change_by(command: &Command) -> Option<(&'static str, On<'_>)> {
         | Command::Mark
         | Command::HandBack { .. }
         | Command::ViewResource { .. }
+        | Command::ViewPlace { .. }
         | Command::ViewLease { .. }
         | Command::ViewClaim { .. }
         | Command::ListClaims(_)
@@ -172,6 +174,7 @@ fn lock_client(asked: &Asked) -> Option<Arc<str>> {
     match &asked.request.command {
         Command::Acquire(acquire) => acquire.client.clone(),
         Command::Unlock { client, .. } => Some(Arc::clone(client)),
+        Command::Spend(spend) => spend.client.clone(),
         _ => None,
     }
 }
