@@ -7,6 +7,7 @@
 mod backup;
 mod bad_input;
 mod cli;
+mod client;
 mod clock_step;
 mod crowd;
 mod cut;

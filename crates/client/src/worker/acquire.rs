@@ -1,0 +1,125 @@
+//! One acquisition from the caller's wish to a confirmed lease. A lease that ended before anybody heard of it is asked for
+//! afresh under a new name; a caller that gives up, or whose time is over, leaves nothing behind (`settle`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::held::{Held, Offer, OnNotice};
+use super::progress::{self, OnProgress};
+use super::seek::{Seek, Sought, seek};
+use super::{Core, factor, settle};
+use crate::clock::Moment;
+use crate::dialect::{Ask, Target};
+use crate::error::Error;
+use crate::terms::backoff;
+
+/// What a caller wants.
+#[derive(Clone)]
+pub(crate) struct Wish {
+    pub(crate) target: Target,
+    /// The first part of a lock's client.
+    pub(crate) who: String,
+    pub(crate) ttl: Duration,
+    /// In all; none is for ever, zero asks once.
+    pub(crate) timeout: Option<Duration>,
+    /// How long one call waits.
+    pub(crate) round: Duration,
+    /// Gives up when the service was not reached at all for so long.
+    pub(crate) unreachable_after: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) persists: bool,
+    pub(crate) on_progress: Option<OnProgress>,
+    pub(crate) on_notice: Option<OnNotice>,
+}
+
+impl Wish {
+    pub(super) fn asks_once(&self) -> bool {
+        self.timeout == Some(Duration::ZERO)
+    }
+
+    fn ask(&self) -> Ask {
+        Ask {
+            target: self.target.clone(),
+            name: format!("{:032x}", rand::random::<u128>()),
+            who: self.who.clone(),
+            ttl: self.ttl,
+            // The same in every call of this acquisition, as it is part of what the key stands for.
+            wait: self.timeout.map_or(self.round, |timeout| timeout.min(self.round)),
+        }
+    }
+}
+
+/// Runs until a lease is held, or it failed; ends early when `given_up` resolves.
+pub(crate) async fn acquire(
+    core: Arc<Core>,
+    wish: Wish,
+    mut given_up: oneshot::Receiver<()>,
+) -> Result<Arc<Held>, Error> {
+    // Closing waits for what is given up to be undone.
+    let _busy = core.busy();
+    let started = core.clock.now();
+    let seek_state = Arc::new(Seek::new(wish.ask(), started));
+    let telling = progress::tell(Arc::clone(&core), Arc::clone(&seek_state), wish.on_progress.clone());
+    tokio::pin!(telling);
+    let mut ended = 0;
+    loop {
+        let sought = tokio::select! {
+            sought = seek(&core, &wish, &seek_state) => sought,
+            () = time_over(&core, &wish, started) => Sought::TimeOver,
+            _ = &mut given_up => Sought::GivenUp,
+            () = core.closed() => Sought::GivenUp,
+            () = &mut telling => unreachable!("telling goes on for ever"),
+        };
+        match sought {
+            Sought::Granted { grant, terms } => {
+                let Wish { ttl, max_hold, persists, on_notice, .. } = wish;
+                return Ok(Held::begin(&core, Offer { grant, terms, ttl, max_hold, persists, on_notice }));
+            }
+            Sought::Ended => {
+                ended += 1;
+                seek_state.lose_place();
+                sleep(backoff(ended, factor())).await;
+                seek_state.begin_afresh(wish.ask());
+            }
+            Sought::Failed(error) => {
+                settle::begin(&core, &seek_state);
+                return Err(error);
+            }
+            Sought::GivenUp => {
+                settle::begin(&core, &seek_state);
+                return Err(Error::Closed);
+            }
+            Sought::TimeOver => {
+                settle::begin(&core, &seek_state);
+                return Err(seek_state.out_of_time(&wish));
+            }
+        }
+    }
+}
+
+/// Zero is no end of time: a caller that asks once waits for the answer.
+async fn time_over(core: &Core, wish: &Wish, started: Moment) {
+    let Some(timeout) = wish.timeout.filter(|timeout| !timeout.is_zero()) else {
+        return std::future::pending().await;
+    };
+    let over = started + timeout;
+    loop {
+        let left = over.since(core.clock.now());
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(Duration::from_secs(1))).await;
+    }
+}
+
+impl Seek {
+    pub(super) fn lose_place(&self) {
+        self.places_lost.fetch_add(1, Ordering::SeqCst);
+        tracing::debug!(target = %self.ask().target, "place in the queue lost");
+        self.changed.notify_one();
+    }
+}
