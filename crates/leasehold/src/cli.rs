@@ -18,6 +18,49 @@ pub(crate) enum Command {
     /// Serve until told to stop
     #[command(after_help = AFTER_HELP)]
     Serve(Box<ServeArgs>),
+    /// Run a command while holding a lock, a claim or a slot of a pool
+    #[cfg(unix)]
+    #[command(after_help = crate::run::AFTER_HELP)]
+    Run(Box<crate::run::RunArgs>),
+    /// Show how a service is
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Status(crate::commands::StatusArgs),
+    /// List what is held and waited for
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Ls(crate::commands::LsArgs),
+    /// Show one resource: its holders and its queue
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Show(crate::commands::ShowArgs),
+    /// Print everything that happens, live
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Watch(crate::commands::WatchArgs),
+    /// Print what happened to one resource
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    History(crate::commands::HistoryArgs),
+    /// Acquire something in a script, and print the handle that renew and release want
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Acquire(crate::commands::AcquireArgs),
+    /// Renew what acquire acquired
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Renew(crate::commands::HandleArgs),
+    /// Give back what acquire acquired
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Release(crate::commands::HandleArgs),
+    /// Pools of numbered slots
+    #[command(subcommand, after_help = crate::commands::AFTER_HELP)]
+    Pool(crate::commands::PoolCommand),
+    /// End a grant, whoever has it
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Revoke(crate::commands::RevokeArgs),
+    /// Look at a service as a newcomer would, and say what to do
+    #[command(after_help = crate::commands::AFTER_HELP)]
+    Doctor(crate::commands::DoctorArgs),
+    /// Start a throw-away server with callers that contend, to look at in a browser
+    Demo(crate::commands::DemoArgs),
+    /// Print completions for a shell
+    Completions(crate::commands::CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(crate::commands::ManArgs),
     /// Verify a data directory or a backup, and print what is in it
     Check(CheckArgs),
     /// Copy the data to one file, also while it is being served
@@ -32,6 +75,12 @@ pub(crate) enum Command {
     /// Who may do what
     #[command(subcommand)]
     Policy(PolicyCommand),
+    #[cfg(unix)]
+    #[command(name = "__keeper", hide = true)]
+    Keeper,
+    #[cfg(unix)]
+    #[command(name = "__exec", hide = true)]
+    Exec(crate::run::ExecArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,11 +6,14 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, PolicyCommand, TokenCommand};
+use crate::commands::{Talk, talk};
 use crate::exit::Exit;
 
 mod backup;
 mod check;
 mod cli;
+mod client;
+mod commands;
 mod config;
 mod data;
 mod exit;
@@ -22,6 +25,8 @@ mod notify;
 mod otlp;
 mod policy;
 mod restore;
+#[cfg(unix)]
+mod run;
 mod serve;
 mod sign_on;
 mod tls;
@@ -38,6 +43,8 @@ fn main() -> ExitCode {
             let _ = error.print();
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done.into(),
+                // Its own codes must not be taken for the command's.
+                _ if std::env::args_os().nth(1).is_some_and(|first| first == "run") => ExitCode::from(125),
                 _ => Exit::Usage.into(),
             };
         }
@@ -50,5 +57,25 @@ fn main() -> ExitCode {
         Command::Healthcheck(args) => healthcheck::run(&args).into(),
         Command::Token(TokenCommand::New(args)) => token::new(&args).into(),
         Command::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),
+        Command::Status(args) => talk(&Talk::Status(&args)),
+        Command::Ls(args) => talk(&Talk::Ls(&args)),
+        Command::Show(args) => talk(&Talk::Show(&args)),
+        Command::Watch(args) => talk(&Talk::Watch(&args)),
+        Command::History(args) => talk(&Talk::History(&args)),
+        Command::Acquire(args) => talk(&Talk::Acquire(&args)),
+        Command::Renew(args) => talk(&Talk::Renew(&args)),
+        Command::Release(args) => talk(&Talk::Release(&args)),
+        Command::Pool(command) => talk(&Talk::Pool(&command)),
+        Command::Revoke(args) => talk(&Talk::Revoke(&args)),
+        Command::Doctor(args) => talk(&Talk::Doctor(&args)),
+        Command::Demo(args) => commands::demo(&args),
+        Command::Completions(args) => commands::completions(&args),
+        Command::Man(args) => commands::man(&args),
+        #[cfg(unix)]
+        Command::Run(args) => run::run(&args),
+        #[cfg(unix)]
+        Command::Keeper => run::keeper().into(),
+        #[cfg(unix)]
+        Command::Exec(args) => run::exec(&args).into(),
     }
 }

@@ -9,6 +9,7 @@ mod bad_input;
 mod cli;
 mod client;
 mod clock_step;
+mod commands;
 mod crowd;
 mod cut;
 mod deploy;
@@ -22,6 +23,8 @@ mod kills;
 mod logs;
 #[cfg(target_os = "linux")]
 mod notify;
+#[cfg(target_os = "linux")]
+mod run;
 mod secrets;
 mod sign_on;
 mod slow;

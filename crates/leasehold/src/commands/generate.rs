@@ -1,0 +1,32 @@
+//! `completions` and `man`: made from the command line itself, so that they cannot differ from it.
+
+use std::io::Write as _;
+
+use clap::CommandFactory as _;
+
+use super::Failed;
+use super::args::{CompletionsArgs, ManArgs};
+use crate::cli::Cli;
+
+pub(super) fn completions(args: &CompletionsArgs) {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "leasehold", &mut text);
+    write(&text);
+}
+
+pub(super) fn man(args: &ManArgs) -> Result<(), Failed> {
+    let failed = |error: std::io::Error| Failed::Refused(format!("a page cannot be written: {error}"));
+    if let Some(directory) = &args.to {
+        std::fs::create_dir_all(directory).map_err(failed)?;
+        return clap_mangen::generate_to(Cli::command(), directory).map_err(failed);
+    }
+    let mut text = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(failed)?;
+    write(&text);
+    Ok(())
+}
+
+fn write(text: &[u8]) {
+    // The reader of a pipe may have gone.
+    let _ = std::io::stdout().write_all(text);
+}

@@ -1,0 +1,99 @@
+//! A process group: who is left in it, and its end.
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+/// The group of the command, named after its leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group(pub(super) Pid);
+
+impl Group {
+    pub(super) fn signal(self, signal: Signal) {
+        // A group that is gone needs no signal.
+        let _ = killpg(self.0, signal);
+    }
+
+    /// Whether a process of it still runs. One that has ended and was not waited for does nothing any more.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_alive(self) -> bool {
+        // Cheaper than looking, where there is nobody at all.
+        killpg(self.0, None) != Err(Errno::ESRCH)
+            && processes().any(|process| process.group == self.0 && process.is_running())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_alive(self) -> bool {
+        // Of a leader that was not waited for EPERM tells, as it cannot be sent anything.
+        matches!(killpg(self.0, None), Ok(()))
+    }
+}
+
+/// Kills every descendant that this process has adopted, whatever its group, except some.
+#[cfg(target_os = "linux")]
+pub(super) fn kill_children_except(except: &[Pid]) {
+    for child in children() {
+        if !except.contains(&child) {
+            let _ = kill(child, Signal::SIGKILL);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn kill_children_except(_: &[Pid]) {}
+
+/// Waits for what this process has adopted and has ended, except some.
+#[cfg(target_os = "linux")]
+pub(super) fn reap_adopted_except(except: &[Pid]) {
+    for child in children() {
+        if !except.contains(&child)
+            && let Some(pid) = rustix::process::Pid::from_raw(child.as_raw())
+        {
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn reap_adopted_except(_: &[Pid]) {}
+
+/// A child belongs to the thread that made or adopted it.
+#[cfg(target_os = "linux")]
+fn children() -> Vec<Pid> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+struct Process {
+    state: char,
+    group: Pid,
+}
+
+#[cfg(target_os = "linux")]
+impl Process {
+    fn is_running(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn processes() -> impl Iterator<Item = Process> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_pid = |entry: &std::fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    entries.filter(is_pid).filter_map(|entry| {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name is in parentheses and may hold anything.
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        let state = fields.next()?.chars().next()?;
+        let group = fields.nth(1)?.parse().ok()?;
+        Some(Process { state, group: Pid::from_raw(group) })
+    })
+}
