@@ -23,10 +23,11 @@ START_S = 30.0
 
 
 class Server:
-    def __init__(self, *args: str, config: str = "", env: dict[str, str] | None = None) -> None:
+    def __init__(self, *args: str, config: str = "", env: dict[str, str] | None = None, memory: bool = False) -> None:
         self.args = list(args)
         self.env = env or {}
         self.directory = tempfile.TemporaryDirectory(prefix="leasehold-conformance-")
+        self.store = ["--memory"] if memory else ["--data", f"{self.directory.name}/data"]
         self.address = ("127.0.0.1", 0)
         self.process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
@@ -43,7 +44,7 @@ class Server:
         port = self.address[1] or _free_port()
         # A lock's grace would hide a second holder: the witness shall get the lock as early as the server allows.
         self.process = await asyncio.create_subprocess_exec(
-            str(BINARY), "serve", "--listen", f"127.0.0.1:{port}", "--data", f"{self.directory.name}/data",
+            str(BINARY), "serve", "--listen", f"127.0.0.1:{port}", *self.store,
             "--grace", "0s", *self.args,
             stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL,
             env={**{k: v for k, v in os.environ.items() if not k.startswith("LEASEHOLD_")}, **self.env},

@@ -29,7 +29,7 @@ def verdicts() -> dict[str, str]:
     assert BINARY.exists(), f"{BINARY} is missing: cargo build -p leasehold makes it"
 
     async def judge() -> dict[str, str]:
-        server = await Server().start()
+        server = await Server(memory=True).start()
         starting = asyncio.Semaphore(2)
         try:
             played = [

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -35,9 +34,9 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        self.directory = tempfile.TemporaryDirectory(prefix="leasehold-python-")
         self.url = f"{scheme}://127.0.0.1:{port}"
-        command = [str(BINARY), "serve", "--listen", f"127.0.0.1:{port}", "--data", f"{self.directory.name}/data", "--grace", "0s", *args]
+        # In memory: how long a disk takes is not what is looked at.
+        command = [str(BINARY), "serve", "--listen", f"127.0.0.1:{port}", "--memory", "--grace", "0s", *args]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr
         for line in self.process.stderr:
@@ -73,7 +72,6 @@ class Server:
         self.process.wait()
         if self.process.stderr:
             self.process.stderr.close()
-        self.directory.cleanup()
 
 
 @pytest.fixture(scope="session")

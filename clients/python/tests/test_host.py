@@ -27,12 +27,13 @@ def program(server: Server, text: str) -> "subprocess.Popen[str]":
 
 def test_ctrl_c_while_waiting_leaves_nothing(server: Server, name: str) -> None:
     _, held = server.call("POST", "/v1/claims/", {"resource": name, "timeout": 60})
-    waiter = program(server, f"import leasehold\nleasehold.Client().claim({name!r}).acquire()")
+    text = "import leasehold, logging\nlogging.basicConfig(level=10, format='%(relativeCreated)d %(message)s')\n"
+    waiter = program(server, f"{text}leasehold.Client().claim({name!r}).acquire()")
     until(lambda: server.call("GET", f"/v1/resources/{name}")[1]["waiting"] == 1)
     waiter.send_signal(signal.SIGINT)
     _, errors = waiter.communicate(timeout=10)
     assert "KeyboardInterrupt" in errors and waiter.returncode != 0
-    assert server.call("GET", f"/v1/resources/{name}")[1]["waiting"] == 0
+    assert server.call("GET", f"/v1/resources/{name}")[1]["waiting"] == 0, errors
     server.call("PATCH", f"/v1/claims/{held['id']}/", {"status": "released"})
 
 

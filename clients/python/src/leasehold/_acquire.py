@@ -333,7 +333,7 @@ class Acquisition:
 
     async def settle(self) -> None:
         """Ends whatever this acquisition has or may have, within five seconds."""
-        if not self._in_doubt:
+        if not self._in_doubt and self._claim_id is None:
             return
         try:
             await asyncio.wait_for(self._settle(), SETTLE_S)
@@ -351,12 +351,14 @@ class Acquisition:
         if request is None:
             return
         answer = await self._again(lambda: request)
-        code = answer.body.get("code")
-        if not dialect.polls and answer.status in (403, 404, 405) and code in (None, "wrong_method", "no_such_path"):
-            # An older service: it has no such call for pools, and that for locks leaves a wait alone.
+        missing = answer.status in (404, 405) and answer.body.get("code") in (None, "wrong_method", "no_such_path")
+        if dialect.kind == "pool" and missing:
+            # A service that has no such call.
             await self._settle_by_asking()
-            if dialect.kind == "lock":
-                await self._again(lambda: request)
+        elif dialect.kind == "lock" and answer.status == 403:
+            # It holds nothing, but a service that leaves waits alone may grant it in this moment.
+            await self._settle_by_asking()
+            await self._again(lambda: request)
 
     async def _settle_by_asking(self) -> None:
         """A service without a call that ends what a key has: the same request for a second more, giving back what it gets."""

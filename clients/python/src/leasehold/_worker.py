@@ -9,7 +9,9 @@ import concurrent.futures
 import contextlib
 import logging
 import os
+import sys
 import threading
+import time
 import weakref
 from collections import deque
 from typing import Any, Awaitable, Callable, Deque, List, Optional, Set, Tuple, TypeVar
@@ -123,8 +125,8 @@ class Worker:
         self.keepers: Set[Keeper] = set()
         self.states: "weakref.WeakSet[LeaseState]" = weakref.WeakSet()
         self._settling: Set["asyncio.Task[Any]"] = set()
-        #: What user threads wait for: the loop may not stop before they are told.
-        self._submitted: Set["concurrent.futures.Future[Any]"] = set()
+        #: How many answers user threads wait for: the loop may not stop before they are told.
+        self._awaited = 0
         self._mutex = threading.Lock()
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._wire: Optional[Wire] = None
@@ -193,8 +195,11 @@ class Worker:
         self._call(begin)
 
     def submit(self, work: Awaitable[T]) -> "concurrent.futures.Future[T]":
-        future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), self._running())
-        self._submitted.add(future)
+        loop = self._running()
+        with self._mutex:
+            # Before the work begins: it may be over before this thread goes on.
+            self._awaited += 1
+        future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), loop)
         future.add_done_callback(self._heard)
         return future
 
@@ -233,7 +238,8 @@ class Worker:
         self._end_if_idle()
 
     def _heard(self, future: "concurrent.futures.Future[Any]") -> None:
-        self._submitted.discard(future)
+        with self._mutex:
+            self._awaited -= 1
         self._call(self._end_if_idle)
 
     def _settled(self, task: "asyncio.Task[Any]") -> None:
@@ -241,7 +247,7 @@ class Worker:
         self._end_if_idle()
 
     def _end_if_idle(self) -> None:
-        if self.retired and not (self.keepers or self._settling or self._submitted) and self._loop is not None:
+        if self.retired and not (self.keepers or self._settling or self._awaited) and self._loop is not None:
             if self._wire is not None:
                 self._wire.drop_all()
             self._loop.stop()
@@ -266,11 +272,9 @@ class Worker:
             if self.closed:
                 raise Closed("the client is closed")
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
                 self._wire = self._make_wire()
                 self._calls = Calls(self._wire)
-                thread = threading.Thread(target=_run_loop, args=(self._loop,), name="leasehold", daemon=True)
-                thread.start()
+                self._loop = _start_loop()
                 _workers.add(self)
             return self._loop
 
@@ -288,9 +292,37 @@ class Worker:
         _workers.discard(self)
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
+def _start_loop() -> asyncio.AbstractEventLoop:
+    """An event loop that runs on an OS thread of its own."""
+    made: "List[asyncio.AbstractEventLoop]" = []
+
+    def run() -> None:
+        # Made on its own thread: gevent ties sockets to the thread that makes them.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        made.append(loop)
+        loop.run_forever()
+
+    native = _native_start()
+    if native is None:
+        threading.Thread(target=run, name="leasehold", daemon=True).start()
+    else:
+        native(run, ())
+    while not made:
+        # Under gevent and eventlet this yields to other greenlets.
+        time.sleep(0.001)
+    return made[0]
+
+
+def _native_start() -> Optional[Callable[..., Any]]:
+    """Starts an OS thread where gevent or eventlet have replaced `threading` by greenlets, which a busy program would starve."""
+    gevent = sys.modules.get("gevent.monkey")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        return gevent.get_original("_thread", "start_new_thread")  # type: ignore[no-any-return]
+    eventlet = sys.modules.get("eventlet.patcher")
+    if eventlet is not None and eventlet.is_monkey_patched("thread"):
+        return eventlet.original("_thread").start_new_thread  # type: ignore[no-any-return]
+    return None
 
 
 async def _as_coroutine(work: Awaitable[T]) -> T:
