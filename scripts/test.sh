@@ -23,6 +23,9 @@ scripts/browser.sh 2>&1 | tee -a "$log"
 # The recipes of the documentation, as they stand there.
 scripts/recipes.sh 2>&1 | tee -a "$log"
 
+# The clients, and the table of scenarios that all of them share.
+scripts/clients.sh 2>&1 | tee -a "$log"
+
 # The benchmark, little of everything, against its real peers. Every answer is checked and no timing asserted, so the build of
 # the tests will do.
 measured=$(mktemp)
@@ -40,14 +43,14 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    schemathesis browser recipes bench)
+    schemathesis browser recipes clients bench)
 echo
 echo "what was looked at:"
 silent=()
 for layer in "${figures[@]}"; do
     grep -ah "^$layer: " "$log" || silent+=("$layer")
 done
-passed=$(awk '/^test result:/{sum += $4} $2 == "pass" && NF == 3{sum += $3} END{print sum + 0}' "$log")
+passed=$(awk '/^test result:/{sum += $4} $2 == "pass" && NF == 3{sum += $3} /^[0-9]+ passed.* in /{sum += $1} END{print sum + 0}' "$log")
 failed=$(awk '/^test result:/{sum += $6} $2 == "fail" && NF == 3{sum += $3} END{print sum + 0}' "$log")
 echo "took $(($(date +%s) - started)) s"
 echo "$passed passed, $failed failed"

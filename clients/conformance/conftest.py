@@ -66,5 +66,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         good = sum(not outcome.failure for outcome in mine.values())
         terminalreporter.write_line(
             f"conformance: {client}, {len({case.row for case in mine})} rows, {good} of {len(mine)} cases, "
-            f"{sum(o.calls for o in mine.values())} calls, {sum(o.faults for o in mine.values())} faults, {seconds:.0f} s"
+            f"{sum(o.calls for o in mine.values())} calls, {sum(o.faults for o in mine.values())} faults, "
+            f"{sum(o.played_again for o in mine.values())} played again, {seconds:.0f} s"
         )

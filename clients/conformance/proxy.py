@@ -333,8 +333,8 @@ class _Connection:
             body = rule.get("body", "")
             text = body if isinstance(body, str) else json.dumps(body)
             record.status = rule["status"]
-            self.writer.write(answer_bytes(rule["status"], text.encode(), rule.get("headers")))
             self.proxy.log.answered(record)
+            self.writer.write(answer_bytes(rule["status"], text.encode(), rule.get("headers")))
             return True
         if do == "delay" and rule.get("side", "answer") == "call":
             await self._leave_or(asyncio.sleep(rule["seconds"]))
@@ -365,8 +365,9 @@ class _Connection:
             # A clean end after too few bytes: only the length in the head tells.
             self.writer.close()
             return False
-        self.writer.write(answer.raw)
+        # Noted first: the client may act on it before this process goes on.
         self.proxy.log.answered(record)
+        self.writer.write(answer.raw)
         return (answer.header("connection") or "").lower() != "close"
 
     async def _forward(self, request: Message) -> Message:

@@ -107,7 +107,7 @@ class LockDialect(Dialect):
         return Request("DELETE", self._path(), key=self.name)
 
     def look(self, lease_id: Optional[str]) -> Optional[Request]:
-        return Request("GET", "/lock?" + urlencode({"job": self.resource}, quote_via=quote))
+        return Request("GET", self._path())
 
 
 class ClaimDialect(Dialect):
@@ -192,7 +192,7 @@ class PoolDialect(Dialect):
         return Request("DELETE", self._path("borrow"), key=self.name)
 
     def look(self, lease_id: Optional[str]) -> Optional[Request]:
-        return Request("GET", f"/l/{quote(self.resource, safe='')}")
+        return Request("GET", f"/l/{quote(self.resource, safe='')}", key=self.name)
 
 
 def _number(value: Any) -> Optional[float]:

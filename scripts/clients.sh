@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# The clients against the real binary: Python's own tests, types, lints and wheel, TypeScript's own tests, and the table of scenarios
+# that every client is played through the fault proxy (clients/conformance). A client whose driver is missing is an error, not a
+# shorter run. LEASEHOLD_CONFORMANCE_SECONDS is how long row 34 holds its hundred leases. Arguments go to the table's pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+began=$(date +%s)
+export LEASEHOLD_CONFORMANCE_SECONDS=${LEASEHOLD_CONFORMANCE_SECONDS:-25}
+
+command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
+command -v openssl >/dev/null || { echo "please install: openssl" >&2; exit 1; }
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "please install: Python 3.11 or newer, the harness needs it" >&2; exit 1; }
+
+venv=target/clients
+if ! cmp -s clients/requirements.txt "$venv/installed.txt"; then
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r clients/requirements.txt
+    cp clients/requirements.txt "$venv/installed.txt"
+fi
+bin=$PWD/$venv/bin
+log=$(mktemp)
+installed=$(mktemp -d)
+trap 'rm -rf "$log" "$installed"' EXIT
+
+# What is tested: the binary, and the drivers that are built.
+cargo build --locked -q -p leasehold
+[ ! -d crates/client ] || cargo build --locked -q -p leasehold-client --example driver
+(
+    cd clients/typescript
+    if ! cmp -s package-lock.json node_modules/.installed; then
+        # Not `npm ci`: it wants packages for every platform from the registry, and a mirror may have those of one. The versions in
+        # package.json are exact.
+        npm install --no-package-lock --no-audit --no-fund --loglevel=error
+        cp package-lock.json node_modules/.installed
+    fi
+    npm run build
+)
+
+# Python: clean, typed, tested, and whole as a wheel.
+(
+    cd clients/python
+    "$bin/ruff" check --quiet .
+    "$bin/ruff" format --quiet --check .
+    "$bin/mypy"
+    timeout 300 "$bin/python" -m pytest -q -p no:cacheprovider -o faulthandler_timeout=60
+) 2>&1 | tee -a "$log"
+rm -rf target/wheels
+"$bin/python" -m build --wheel --no-isolation --outdir target/wheels clients/python >/dev/null
+"$bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$installed" target/wheels/leasehold-*.whl
+(cd "$installed" && "$bin/python" -c 'import leasehold, pathlib; assert pathlib.Path(leasehold.__file__).with_name("py.typed").exists()')
+
+# TypeScript.
+(cd clients/typescript && npm test) 2>&1 | tee -a "$log"
+
+# The table, and that it can fail.
+(
+    cd clients/conformance
+    timeout 300 "$bin/python" -m pytest -q -p no:cacheprovider test_selftest.py
+    timeout $((600 + ${LEASEHOLD_CONFORMANCE_SECONDS%.*})) "$bin/python" -m pytest -q -p no:cacheprovider test_table.py "$@"
+) 2>&1 | tee -a "$log"
+
+played=$(sed -n 's/^conformance: \([a-z-]*\), .* \([0-9]*\) of \([0-9]*\) cases.*/\1 \2/p' "$log" | paste -sd, | sed 's/,/, /g')
+[ -n "$played" ] || { echo "the table was not played" >&2; exit 1; }
+own=$(awk '/^[0-9]+ passed.* in /{sum += $1} $2 == "pass" && NF == 3{sum += $3} END{print sum + 0}' "$log")
+echo "clients: cases of the table passed by $played; broken clients rejected: $(grep -c '^    ("' clients/conformance/test_selftest.py); $own tests in all, $(($(date +%s) - began)) s"
