@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test test-long lint fmt fuzz deny need bench bench-quick bench-build
+.PHONY: dist packages help run test test-long lint fmt fuzz deny need bench bench-quick bench-build
 
 help: ## What there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,13 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	scripts/shibboleth.sh
 	scripts/otlp.sh
 	scripts/container.sh
+	scripts/packages.sh
+
+dist: ## The tarball and the Debian package, in target/packages (installs cargo-deb)
+	scripts/dist.sh
+
+packages: ## Build the packages quickly; install, start, upgrade and remove them on a copy of this machine's root
+	scripts/packages.sh
 
 fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
 	scripts/fuzz.sh $${FUZZ_SECONDS:-60}
