@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { parse } from "yaml";
 import { Postgres } from "./postgres.mjs";
-import { eventually, noted, noting, PYTHON, recipe, recipes, ROOT, run, Server, start, used, workplace } from "./support.mjs";
+import { BINARY, eventually, noted, noting, PYTHON, recipe, recipes, ROOT, run, Server, start, used, workplace } from "./support.mjs";
 
 describe("recipes", () => {
   let server;
@@ -14,7 +14,7 @@ describe("recipes", () => {
   const undo = [];
   before(async () => {
     server = await Server.start({ after: (each) => undo.push(each) });
-    env = { LEASEHOLD_URL: server.url };
+    env = { LEASEHOLD_URL: server.url, PATH: `${path.dirname(BINARY)}:${process.env.PATH}` };
   });
   after(async () => {
     for (const each of undo) await each();
@@ -40,6 +40,28 @@ describe("recipes", () => {
     assert.equal((await noted(notes)).began.length, 1);
     const down = await run(dir, { LEASEHOLD_URL: "http://127.0.0.1:9", NOTES: notes }, "./nightly.sh", "./backup");
     assert.equal(down.code, 1);
+  });
+
+  test("cron, with run: machines that ask while one is at it do nothing", async (t) => {
+    const own = await Server.start(t);
+    const dir = await workplace(t, ["nightly-run.sh"], { backup: noting(2) });
+    const notes = path.join(dir, "notes");
+    const machine = { ...env, LEASEHOLD_URL: own.url, NOTES: notes };
+    const first = start(dir, machine, "sh", "nightly-run.sh");
+    await eventually(async () => assert.equal((await noted(notes)).began.length, 1));
+    const late = await Promise.all([1, 2].map(() => run(dir, machine, "sh", "nightly-run.sh")));
+    assert.deepEqual(late.map(({ code }) => code), [0, 0], late.map(({ err }) => err).join());
+    assert.equal((await first.over).code, 0);
+    assert.equal((await noted(notes)).began.length, 1);
+  });
+
+  test("run: the command has a slot and a token, and the slot comes back", async (t) => {
+    const dir = await workplace(t, ["hold-run.sh"]);
+    const pool = await server.pool(1);
+    const told = await run(dir, { ...env, POOL: pool }, "sh", "hold-run.sh");
+    assert.equal(told.code, 0, told.err);
+    assert.match(told.out, /^slot 0, token \d+\n$/);
+    assert.equal((await server.call("GET", `/l/${pool}`)).in_use, 0);
   });
 
   test("hold.sh: the command has a slot of its own, its code is passed on, and the slot comes back", async (t) => {
@@ -77,7 +99,7 @@ describe("recipes", () => {
   });
 
   test("CI: as many jobs as there are slots, on GitHub, GitLab and Jenkins at once", async (t) => {
-    const files = ["ci/slot.sh", ".github/workflows/deploy.yml", ".gitlab-ci.yml", "Jenkinsfile"];
+    const files = ["ci/slot.sh", ".github/workflows/deploy.yml", ".gitlab-ci.yml", "Jenkinsfile", "ci/deploy-run.sh"];
     const pool = await server.pool(2);
     const { steps, env: wanted } = parse(recipe(files[1])).jobs.deploy;
     assert.deepEqual(Object.keys(wanted), ["LEASEHOLD_URL", "POOL"]);
@@ -90,9 +112,10 @@ describe("recipes", () => {
       jenkins.map((command, at) => ({ run: command, always: at === jenkins.length - 1 })),
     ];
     assert.ok(pipelines.every((pipeline) => pipeline.length === 3));
+    pipelines.push([{ run: "sh ci/deploy-run.sh" }]);
     const notes = path.join(await workplace(t, []), "notes");
     await Promise.all([...pipelines, ...pipelines].map(async (pipeline, number) => {
-      const dir = await workplace(t, files, { "deploy.sh": number === 4 ? "#!/bin/sh\nexit 1\n" : noting(0.5) });
+      const dir = await workplace(t, files, { "deploy.sh": number === 5 ? "#!/bin/sh\nexit 1\n" : noting(0.5) });
       let failed = false;
       for (const step of pipeline) {
         if (failed && !step.always) continue;
@@ -100,29 +123,29 @@ describe("recipes", () => {
         failed ||= told.code !== 0;
         assert.ok(told.code === 0 || step.run === "./deploy.sh", told.err);
       }
-      assert.equal(failed, number === 4);
+      assert.equal(failed, number === 5);
     }));
     const { most, began } = await noted(notes);
-    assert.equal(began.length, 5);
+    assert.equal(began.length, 7);
     assert.ok(most <= 2, `${most} jobs at once`);
     assert.equal((await server.call("GET", `/l/${pool}`)).in_use, 0);
   });
 
   test("licence seats: never more than the licence has", async (t) => {
-    const dir = await workplace(t, ["hold.sh", "seats.sh"], { simulate: noting(0.5) });
+    const dir = await workplace(t, ["hold.sh", "seats.sh", "seats-run.sh"], { simulate: noting(0.5) });
     const pool = await server.pool(0);
     const notes = path.join(dir, "notes");
-    const all = await Promise.all([1, 2, 3, 4, 5].map(() => run(dir, { ...env, POOL: pool, NOTES: notes }, "sh", "-e", "seats.sh")));
+    const all = await Promise.all([1, 2, 3, 4, 5].map((n) => run(dir, { ...env, POOL: pool, NOTES: notes }, "sh", "-e", n % 2 ? "seats.sh" : "seats-run.sh")));
     assert.deepEqual(all.map(({ code }) => code), [0, 0, 0, 0, 0], all.map(({ err }) => err).join());
     const { most, began } = await noted(notes);
     assert.ok(most <= 3 && began.length === 5 && began.every(({ args }) => args === "model-7"), JSON.stringify({ most, began }));
   });
 
   test("GPU slots: each job sees one device, and no two the same", async (t) => {
-    const dir = await workplace(t, ["hold.sh", "train.sh"], { train: noting(1.5) });
+    const dir = await workplace(t, ["hold.sh", "train.sh", "train-run.sh"], { train: noting(3) });
     const pool = await server.pool(2);
     const notes = path.join(dir, "notes");
-    const all = await Promise.all([1, 2].map(() => run(dir, { ...env, POOL: pool, NOTES: notes }, "sh", "train.sh")));
+    const all = await Promise.all(["train.sh", "train-run.sh"].map((script) => run(dir, { ...env, POOL: pool, NOTES: notes }, "sh", script)));
     assert.deepEqual(all.map(({ code }) => code), [0, 0], all.map(({ err }) => err).join());
     const { began } = await noted(notes);
     assert.deepEqual(began.map(({ device }) => device).sort(), ["0", "1"]);
@@ -208,9 +231,10 @@ with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False):
 
   test("PostgreSQL refuses the token of a late migration", async (t) => {
     const postgres = await Postgres.start(t);
-    const dir = await workplace(t, ["fence.sql", "migrate.sh"], {
+    const dir = await workplace(t, ["fence.sql", "migrate.sh", "migrate-run.sh"], {
       "one.sql": "create table users (name text);",
       "two.sql": "alter table users add column email text; select pg_sleep(0.3);",
+      "three.sql": "alter table users add column phone text;",
       "bad.sql": "insert into users values ('half'); insert into nowhere values (1);",
     });
     const with_pg = { ...env, ...postgres.env };
@@ -220,11 +244,13 @@ with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False):
     assert.equal(first.code, 0, first.err);
     const old = (await psql("select token from fence where resource = 'migrate'")).out.trim();
     assert.match(old, /^\d+$/);
-    const both = await Promise.all(["two.sql", "bad.sql"].map((file) => run(dir, with_pg, "./migrate.sh", file)));
+    const both = await Promise.all([run(dir, with_pg, "./migrate.sh", "two.sql"), run(dir, with_pg, "sh", "migrate-run.sh", "bad.sql")]);
     assert.equal(both[0].code, 0, both[0].err);
     assert.notEqual(both[1].code, 0);
     assert.equal((await psql("select count(*) from users")).out, "0\n", "a failed migration leaves nothing");
     assert.equal((await server.call("GET", "/lock?job=migrate")).holder, "");
+    const third = await run(dir, with_pg, "sh", "migrate-run.sh", "three.sql");
+    assert.equal(third.code, 0, third.err);
     // The runner of the first token wakes up.
     const late = await psql(`begin; select check_fence('migrate', ${old}); drop table users; commit`);
     assert.notEqual(late.code, 0);
@@ -279,10 +305,10 @@ with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False):
   });
 
   test("Slurm: an array of tasks shares a smaller limit", async (t) => {
-    const dir = await workplace(t, ["hold.sh", "job.sbatch"], { "fetch-genome": noting(0.4) });
+    const dir = await workplace(t, ["hold.sh", "job.sbatch", "job-run.sbatch"], { "fetch-genome": noting(0.4) });
     const pool = await server.pool(2);
     const notes = path.join(dir, "notes");
-    const all = await Promise.all([1, 2, 3, 4].map((task) => run(dir, { ...env, POOL: pool, NOTES: notes, SLURM_ARRAY_TASK_ID: String(task) }, "bash", "job.sbatch")));
+    const all = await Promise.all([1, 2, 3, 4].map((task) => run(dir, { ...env, POOL: pool, NOTES: notes, SLURM_ARRAY_TASK_ID: String(task) }, "bash", task % 2 ? "job.sbatch" : "job-run.sbatch")));
     assert.deepEqual(all.map(({ code }) => code), [0, 0, 0, 0], all.map(({ err }) => err).join());
     const { most, began } = await noted(notes);
     assert.ok(most <= 2);
