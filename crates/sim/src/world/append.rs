@@ -126,7 +126,10 @@ impl World {
                 invariant::l2_waiters::on_withdrawal_of_standing(claim, was_asked)?;
             }
             let is_closing = self.owner.and_then(|n| self.nodes[n].process.as_ref()).is_some_and(|p| p.is_closing);
-            let was_asked = is_closing || self.asks.revocations.contains(&claim);
+            // A client that waits for a lock leaves the queue by letting go of the lock.
+            let let_go = entry.client.as_ref().map(|client| (entry.resource.clone(), client.clone()));
+            let was_let_go = let_go.is_some_and(|let_go| self.asks.unlocks.contains(&let_go));
+            let was_asked = is_closing || was_let_go || self.asks.revocations.contains(&claim);
             let has_caller = self.calls.iter().any(|call| {
                 let is_here = self.owner == Some(call.node) && self.nodes[call.node].incarnation == call.incarnation;
                 let since_us = if call.fresh() == Some(claim) { 0 } else { entry.claimed_us };
