@@ -35,7 +35,17 @@ impl State {
                 if claim.status == Status::Waiting && *wait_until > claim.deadline {
                     claim.deadline = *wait_until;
                     self.keep_due(cix);
+                } else if claim.status != Status::Waiting && claim.keep_us() > 0 {
+                    // Its caller is back and knows of the grant.
+                    claim.extra_mut().keep_us = 0;
                 }
+            }
+            Change::Kept { claim, wait_until } => {
+                let cix = self.expect_claim(*claim);
+                let claim = self.claim_mut(cix);
+                assert_eq!(claim.status, Status::Waiting, "only a place in the queue is kept");
+                claim.deadline = *wait_until;
+                self.keep_due(cix);
             }
             Change::Granted { claim, slot, token, lease } => self.apply_granted(now, *claim, *slot, *token, *lease),
             Change::Renewed { claim, lease } => self.apply_renewed(*claim, *lease),
@@ -141,6 +151,9 @@ impl State {
         }
         claim.seen = true;
         claim.deadline = lease.deadline;
+        if claim.keep_us() > 0 {
+            claim.extra_mut().keep_us = 0;
+        }
         if lease.grace_us != claim.grace_us() {
             claim.extra_mut().grace_us = lease.grace_us;
         }
@@ -225,7 +238,8 @@ impl State {
 
 fn extra_of(wall: Wall, claimed: &Claimed) -> Option<Box<Extra>> {
     let kind = claimed.resource.kind();
-    let is_plain = claimed.client.is_none() && claimed.key.is_none() && claimed.metadata.is_none();
+    let is_plain =
+        claimed.client.is_none() && claimed.key.is_none() && claimed.metadata.is_none() && claimed.keep_us == 0;
     if kind == Kind::Pool && is_plain {
         return None;
     }
@@ -233,6 +247,7 @@ fn extra_of(wall: Wall, claimed: &Claimed) -> Option<Box<Extra>> {
         client: claimed.client.as_ref().map(Arc::clone),
         key: claimed.key.clone(),
         metadata: claimed.metadata.as_ref().map(Arc::clone),
+        keep_us: claimed.keep_us,
         created_wall: if kind == Kind::Claim { wall } else { Wall(0) },
         ..Extra::default()
     }))

@@ -19,6 +19,8 @@ pub enum Change {
     Claimed(Box<Claimed>),
     /// A repeated call joined a claim: it has been seen by a second caller, who waits until `wait_until`.
     Joined { claim: ClaimId, wait_until: Time },
+    /// The last call that waited on a claim is gone: its place is kept until then, unless another call joins it.
+    Kept { claim: ClaimId, wait_until: Time },
     /// A waiting claim got a slot.
     Granted { claim: ClaimId, slot: u32, token: Token, lease: Lease },
     /// The lease of a holder got a new end. A lock that had expired is held again.
@@ -44,6 +46,8 @@ pub struct Claimed {
     pub ttl_us: u64,
     /// When the caller gives up, for callers that stand in the queue with an open connection.
     pub wait_until: Time,
+    /// How long its place outlives the last call that waits on it.
+    pub keep_us: u64,
     /// Who asks: the lock dialect's `client`, elsewhere the name its caller signed on with.
     pub client: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,

@@ -125,6 +125,8 @@ pub struct Options {
     pub renewal: Renewal,
     /// The fingerprint that the same request had when less was left out of it: keys outlive an upgrade.
     pub former_fingerprint: Option<u64>,
+    /// How long its place in the queue outlives the last call that waits there. Zero: not at all.
+    pub keep_us: u64,
 }
 
 /// Which grants of its own a lock's client renews by asking for the lock.

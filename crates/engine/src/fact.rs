@@ -43,6 +43,8 @@ pub struct ClaimFact {
     pub seen: bool,
     pub ttl_us: u64,
     pub wait_until: Time,
+    /// How long its place in the queue outlives the last call that waits there; zero once it was told of its grant.
+    pub keep_us: u64,
     /// Meaningful once granted, like the token and the lease.
     pub slot: u32,
     pub token: Token,

@@ -232,7 +232,8 @@ impl Engine {
         }
     }
 
-    /// Claims that wait with their caller's connection. After a restart nobody is left to tell: they are withdrawn.
+    /// Claims that wait with their caller's connection. After a restart nobody is left to tell: they are withdrawn, or kept
+    /// for as long as their caller asked.
     pub fn waiting_with_connection(&self) -> Vec<ClaimId> {
         let waiting = self.state.claims.iter().map(|(_, claim)| claim);
         waiting

@@ -106,6 +106,7 @@ impl State {
             seen: claim.seen,
             ttl_us: claim.ttl_us,
             wait_until: if is_waiting { claim.deadline } else { Time::NEVER },
+            keep_us: claim.keep_us(),
             slot: claim.slot,
             token: claim.token,
             lease: if is_waiting { Lease { deadline: Time(0), grace_us: 0 } } else { claim.lease() },
@@ -150,11 +151,16 @@ impl State {
             key: fact.key,
             metadata: fact.metadata,
             grace_us: fact.lease.grace_us,
+            keep_us: fact.keep_us,
             created_wall: fact.created.wall,
             granted_wall: fact.granted.map_or(Wall(0), |granted| granted.wall),
             ended: fact.ended,
         };
-        let is_plain = kind == Kind::Pool && extra.client.is_none() && extra.key.is_none() && extra.metadata.is_none();
+        let is_plain = kind == Kind::Pool
+            && extra.client.is_none()
+            && extra.key.is_none()
+            && extra.metadata.is_none()
+            && extra.keep_us == 0;
         let cix = self.insert_claim(Claim {
             id: fact.claim,
             resource: rix,

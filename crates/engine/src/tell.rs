@@ -69,6 +69,7 @@ impl Engine {
             Change::Marked
             | Change::Claimed(_)
             | Change::Joined { .. }
+            | Change::Kept { .. }
             | Change::Retimed { .. }
             | Change::Forgotten { .. } => return None,
         })

@@ -18,7 +18,7 @@ impl Engine {
         let rix = self.state.resource(&acquire.resource);
         if let Some(repeated) = self.repeated(rix, &acquire)? {
             self.assert_touched(now, repeated);
-            return self.join(now, repeated, acquire.patience, out);
+            return self.join(now, repeated, &acquire, out);
         }
         self.refuse_past_limits(&acquire.resource)?;
         self.refuse_past_quota(&acquire)?;
@@ -40,7 +40,7 @@ impl Engine {
         }
         let wait_until = match acquire.patience {
             Patience::For { wait_us: 0 } => return Err(self.none_free(rix)),
-            Patience::For { wait_us } => now.at.plus(wait_us),
+            Patience::For { wait_us } => now.at.plus(wait_us).plus(acquire.options.keep_us),
             Patience::Standing => Time::NEVER,
         };
         self.refuse_past_waiting_limit()?;
@@ -71,14 +71,16 @@ impl Engine {
     }
 
     /// A repeated request is answered with the claim of the first.
-    fn join(&mut self, now: Moment, cix: Cix, patience: Patience, out: &mut Outbox) -> Answer {
+    fn join(&mut self, now: Moment, cix: Cix, acquire: &Acquire, out: &mut Outbox) -> Answer {
         let claim = &self.state.claims[cix];
         let id = claim.id;
-        let wait_until = match patience {
-            Patience::For { wait_us } => now.at.plus(wait_us),
+        let wait_until = match acquire.patience {
+            Patience::For { wait_us } => now.at.plus(wait_us).plus(claim.keep_us()),
             Patience::Standing => Time::NEVER,
         };
         let waits_longer = claim.status == Status::Waiting && wait_until > claim.deadline;
+        self.take_up(now, cix, out);
+        let claim = &self.state.claims[cix];
         if !claim.seen || waits_longer {
             self.commit(now, Change::Joined { claim: id, wait_until }, out);
         }
@@ -172,10 +174,15 @@ impl Engine {
         }
     }
 
-    /// No caller waits for this claim any more, and none was told of a grant.
+    /// No caller waits for this claim any more, and none was told of a grant. A place that is to be kept stays.
     pub(crate) fn withdraw(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
         if let Some(cix) = self.state.claim(claim) {
+            let keep_us = self.state.claims[cix].keep_us();
             match self.state.claims[cix].status {
+                Status::Waiting if keep_us > 0 => {
+                    let wait_until = now.at.plus(keep_us);
+                    self.commit(now, Change::Kept { claim, wait_until }, out);
+                }
                 Status::Waiting => self.end(now, cix, Ending::Withdrawn, out),
                 Status::Active | Status::Grace | Status::Lapsed => self.end(now, cix, Ending::HandedBack, out),
                 Status::Ended(_) => {}

@@ -30,6 +30,7 @@ impl Engine {
             && self.state.claims[repeated].status == Status::Active
         {
             // The answer to the first call was lost: it has what that call got, and no more.
+            self.take_up(now, repeated, out);
             let claim = &self.state.claims[repeated];
             if !claim.seen {
                 self.commit(now, Change::Joined { claim: claim.id, wait_until: now.at }, out);
@@ -79,11 +80,11 @@ impl Engine {
         wait_us: u64,
         out: &mut Outbox,
     ) -> Answer {
-        let wait_until = now.at.plus(wait_us);
+        let until = |keep_us: u64| now.at.plus(wait_us).plus(keep_us);
         // A client stands in the queue once: a second call joins the first and has the last word on the ttl.
         if let Some(cix) = rix.and_then(|rix| self.state.waiting_client(rix, client)) {
             let claim = &self.state.claims[cix];
-            let (id, ttl_us) = (claim.id, claim.ttl_us);
+            let (id, ttl_us, wait_until) = (claim.id, claim.ttl_us, until(claim.keep_us()));
             self.commit(now, Change::Joined { claim: id, wait_until }, out);
             if ttl_us != acquire.ttl_us {
                 self.commit(now, Change::Retimed { claim: id, ttl_us: acquire.ttl_us }, out);
@@ -94,6 +95,7 @@ impl Engine {
         self.refuse_past_quota(&acquire)?;
         self.refuse_past_waiting_limit()?;
         self.refuse_past_waiting_quota(&acquire)?;
+        let wait_until = until(acquire.options.keep_us);
         let cix = self.enqueue(now, acquire, wait_until, out);
         self.tell_queued(cix, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))

@@ -75,6 +75,7 @@ impl Engine {
             resource: acquire.resource,
             ttl_us: acquire.ttl_us,
             wait_until,
+            keep_us: if wait_until == Time::NEVER { 0 } else { acquire.options.keep_us },
             client: acquire.client,
             key: acquire.key,
             metadata: acquire.metadata,
@@ -145,8 +146,26 @@ impl Engine {
             };
             let Some(slot) = slot else { return };
             let from = lapsed.and_then(|holder| self.supersede(now, holder, out));
-            let ttl_us = self.state.claims[head].ttl_us;
+            let ttl_us = self.first_ttl_us(now, head);
             self.grant(now, head, slot, ttl_us, from, out);
+        }
+    }
+
+    /// The ttl a waiting claim is granted. While none of its calls is there, it has no longer to be found than its place had:
+    /// a slot is not lost for a whole ttl to a caller that does not come back.
+    fn first_ttl_us(&self, now: Moment, cix: Cix) -> u64 {
+        let claim = &self.state.claims[cix];
+        let rest_us = claim.deadline.since(now.at);
+        let is_away = claim.keep_us() > 0 && rest_us <= claim.keep_us();
+        if is_away { claim.ttl_us.min(rest_us) } else { claim.ttl_us }
+    }
+
+    /// A caller is back that was not there when its claim was granted: from now on it has all of its ttl.
+    pub(crate) fn take_up(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
+        let claim = &self.state.claims[cix];
+        let was_short = claim.deadline.since(claim.granted_at) < claim.ttl_us;
+        if claim.status == Status::Active && claim.keep_us() > 0 && was_short {
+            self.extend(now, cix, claim.ttl_us, out);
         }
     }
 

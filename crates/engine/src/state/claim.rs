@@ -44,6 +44,7 @@ pub(crate) struct Extra {
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) metadata: Option<Arc<str>>,
     pub(crate) grace_us: u64,
+    pub(crate) keep_us: u64,
     /// For claims that are shown to people with their history.
     pub(crate) created_wall: Wall,
     pub(crate) granted_wall: Wall,
@@ -62,6 +63,11 @@ impl Claim {
 
     pub(crate) fn grace_us(&self) -> u64 {
         self.extra.as_ref().map_or(0, |extra| extra.grace_us)
+    }
+
+    /// How long its place outlives the last call that waits on it.
+    pub(crate) fn keep_us(&self) -> u64 {
+        self.extra.as_ref().map_or(0, |extra| extra.keep_us)
     }
 
     pub(crate) fn lease(&self) -> Lease {

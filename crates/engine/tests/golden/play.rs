@@ -4,7 +4,7 @@
 //! limits grace 5s retain 1m retained 9 claims 9 waiting 9 resources 9      settings, before anything else
 //! at 5s …                           service time goes on; a line without it stays at the same instant
 //! pool A count 2                    capacity db 2           delete pool A          delete claimed db
-//! borrow A ttl 30s wait 5s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
+//! borrow A ttl 30s wait 5s keep 9s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
 //! claim db timeout 30s key k metadata {} as c               update c ttl 5s timeout 3s status released
 //! lock L client ann ttl 30s wait 5s renew no|7 key k as l   unlock L client ann token 7
 //! spend k of pool A client ann as s                         place k of pool A      place ann of lock L
@@ -372,6 +372,7 @@ impl Play {
                     Some("no") => Renewal::Never,
                     Some(word) => Renewal::Only(token(word)),
                 },
+                keep_us: words.duration("keep").unwrap_or(0),
                 former_fingerprint: words.option("former").map(|word| word.parse().expect("a body is a number here")),
             },
         }

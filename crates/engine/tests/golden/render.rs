@@ -32,7 +32,8 @@ impl Names {
             Change::Claimed(claimed) => {
                 let wait = match claimed.wait_until {
                     Time::NEVER => String::new(),
-                    until => format!(", waits until {}", time(until)),
+                    until if claimed.keep_us == 0 => format!(", waits until {}", time(until)),
+                    until => format!(", waits until {}, kept {}", time(until), duration(claimed.keep_us)),
                 };
                 let client = claimed.client.as_ref().map_or(String::new(), |client| format!(", client {client}"));
                 let key_said = claimed.key.as_ref();
@@ -41,6 +42,7 @@ impl Names {
                 let (name, on) = (self.claim(claimed.claim), key(&claimed.resource));
                 format!("claimed {name} on {on}, ttl {}{wait}{client}{idempotent}{metadata}", duration(claimed.ttl_us))
             }
+            Change::Kept { claim, wait_until } => format!("kept {}, until {}", self.claim(*claim), time(*wait_until)),
             Change::Joined { claim, wait_until } => {
                 format!("joined {}, waits until {}", self.claim(*claim), time(*wait_until))
             }

@@ -73,6 +73,9 @@ impl Naive {
             Command::Withdraw { claim } => {
                 if let Some(at) = self.find(claim) {
                     match self.claims[at].status {
+                        Status::Waiting if self.claims[at].keep_us > 0 => {
+                            self.claims[at].wait_until = now.at.plus(self.claims[at].keep_us);
+                        }
                         Status::Waiting => self.end(now, at, Ending::Withdrawn),
                         Status::Active | Status::Grace | Status::Lapsed => self.end(now, at, Ending::HandedBack),
                         Status::Ended(_) => {}
@@ -189,13 +192,14 @@ impl Naive {
             return Err(Refusal::NoSuchResource);
         }
         if let Some(at) = self.repeated(&asked)? {
-            let wait_until = until(now, asked.patience);
-            let row = &mut self.claims[at];
-            row.seen = true;
-            if row.status == Status::Waiting {
+            let wait_until = until(now, asked.patience, self.claims[at].keep_us);
+            if self.claims[at].status == Status::Waiting {
+                let row = &mut self.claims[at];
+                row.seen = true;
                 row.wait_until = row.wait_until.max(wait_until);
                 return Ok(Reply::Waiting(row.claim));
             }
+            self.take_up(now, at);
             return Ok(self.reply_to_claimant(now, at));
         }
         self.refuse_new_claim(&key)?;
@@ -210,7 +214,8 @@ impl Naive {
         }
         self.refuse_new_waiter()?;
         self.refuse_past_waiting_quota(&asked)?;
-        let at = self.enqueue(now, asked.clone(), until(now, asked.patience));
+        let wait_until = until(now, asked.patience, asked.options.keep_us);
+        let at = self.enqueue(now, asked, wait_until);
         Ok(Reply::Waiting(self.claims[at].claim))
     }
 
@@ -296,7 +301,7 @@ impl Naive {
         let key = asked.resource.clone();
         let holder = self.lock_holder(&key);
         if let Some(at) = self.repeated(&asked)?.filter(|&at| self.claims[at].status == Status::Active) {
-            self.claims[at].seen = true;
+            self.take_up(now, at);
             return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Acquired { from: None }));
         }
         let own = holder.filter(|&at| self.claims[at].client == asked.client);
@@ -320,15 +325,14 @@ impl Naive {
             assert_eq!(self.lock_holder(&key).map(|at| self.claims[at].claim), Some(id), "it was the only one to wait");
             return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Acquired { from }));
         }
-        let wait_until = match asked.patience {
-            Patience::Standing | Patience::For { wait_us: 0 } => return Err(self.locked(now, &key)),
-            Patience::For { .. } => until(now, asked.patience),
-        };
+        if matches!(asked.patience, Patience::Standing | Patience::For { wait_us: 0 }) {
+            return Err(self.locked(now, &key));
+        }
         let standing =
             |row: &&mut ClaimFact| row.resource == key && row.client == asked.client && row.status == Status::Waiting;
         if let Some(row) = self.claims.iter_mut().find(standing) {
             row.seen = true;
-            row.wait_until = row.wait_until.max(wait_until);
+            row.wait_until = row.wait_until.max(until(now, asked.patience, row.keep_us));
             row.ttl_us = asked.ttl_us;
             return Ok(Reply::Waiting(row.claim));
         }
@@ -336,8 +340,22 @@ impl Naive {
         self.refuse_past_quota(&asked)?;
         self.refuse_new_waiter()?;
         self.refuse_past_waiting_quota(&asked)?;
+        let wait_until = until(now, asked.patience, asked.options.keep_us);
         let at = self.enqueue(now, asked, wait_until);
         Ok(Reply::Waiting(self.claims[at].claim))
+    }
+
+    /// Its caller asks again for what it was granted. If it was not there then, its time begins now.
+    fn take_up(&mut self, now: Moment, at: usize) {
+        let row = &mut self.claims[at];
+        let granted = row.granted.expect("it holds something");
+        if row.keep_us > 0 && row.lease.deadline.since(granted.at) < row.ttl_us {
+            let ttl_us = row.ttl_us;
+            self.extend(now, at, ttl_us);
+        } else if !row.seen {
+            row.seen = true;
+            row.keep_us = 0;
+        }
     }
 
     pub(crate) fn locked(&self, now: Moment, key: &ResourceKey) -> Refusal {
@@ -385,6 +403,7 @@ impl Naive {
             seen: false,
             ttl_us: asked.ttl_us,
             wait_until,
+            keep_us: if wait_until == Time::NEVER { 0 } else { asked.options.keep_us },
             slot: 0,
             token: Token(0),
             lease: Lease { deadline: Time(0), grace_us: 0 },
@@ -406,10 +425,14 @@ impl Naive {
         row.status = Status::Active;
         row.slot = slot;
         row.token = token;
+        // None of its calls is there any more: it is found as long as its place would have been, or not at all.
+        let left_us = row.wait_until.since(now.at);
+        let is_away = row.keep_us > 0 && left_us <= row.keep_us;
+        let ttl_us = if is_away { row.ttl_us.min(left_us) } else { row.ttl_us };
         row.wait_until = Time::NEVER;
         row.granted =
             Some(Moment { at: now.at, wall: if row.resource.kind() == Kind::Claim { now.wall } else { Wall(0) } });
-        let (resource, ttl_us) = (row.resource.clone(), row.ttl_us);
+        let resource = row.resource.clone();
         self.claims[at].lease = self.lease(now, &resource, ttl_us);
         self.resource_row(&resource).last_token = token;
     }
@@ -421,6 +444,7 @@ impl Naive {
         row.status = Status::Active;
         row.ended = None;
         row.seen = true;
+        row.keep_us = 0;
         row.lease = lease;
     }
 
@@ -471,9 +495,9 @@ impl Naive {
     }
 }
 
-fn until(now: Moment, patience: Patience) -> Time {
+fn until(now: Moment, patience: Patience, keep_us: u64) -> Time {
     match patience {
-        Patience::For { wait_us } => now.at.plus(wait_us),
+        Patience::For { wait_us } => now.at.plus(wait_us).plus(keep_us),
         Patience::Standing => Time::NEVER,
     }
 }

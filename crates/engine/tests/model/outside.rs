@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, Renewal, ResourceKey, Status, Token,
+    Acquire, Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, Renewal, ResourceKey, Status, Token,
 };
 
 /// What an outsider knows from the changes alone.
@@ -34,7 +34,7 @@ impl Outside {
     /// One change, as it happens. `command` is what is being handled.
     pub(crate) fn see(&mut self, now: Moment, command: Option<&Command>, change: &Change) {
         match change {
-            Change::Marked | Change::Joined { .. } | Change::Retimed { .. } => {}
+            Change::Marked | Change::Joined { .. } | Change::Kept { .. } | Change::Retimed { .. } => {}
             Change::Configured { resource, capacity } => {
                 self.capacities.insert(resource.clone(), *capacity);
             }
@@ -170,18 +170,26 @@ impl Held {
         match command {
             Some(Command::Renew { resource, claim, .. }) => self.is(*claim) && self.claimed.resource == *resource,
             Some(Command::Update { claim, .. }) => self.is(*claim),
-            Some(Command::Acquire(acquire)) => {
+            // The caller of a place that was kept is back, and takes up what was granted meanwhile.
+            Some(Command::Acquire(acquire)) if acquire.key.is_some() && self.claimed.keep_us > 0 => {
                 self.claimed.resource == acquire.resource
-                    && acquire.resource.kind() == Kind::Lock
-                    && self.claimed.client == acquire.client
-                    && match acquire.options.renewal {
-                        Renewal::Any => true,
-                        Renewal::Only(token) => self.token == token,
-                        Renewal::Never => false,
-                    }
+                    && self.claimed.key.as_ref().map(|key| &key.name) == acquire.key.as_ref().map(|key| &key.name)
+                    || self.is_lock_renewed_by(acquire)
             }
+            Some(Command::Acquire(acquire)) => self.is_lock_renewed_by(acquire),
             _ => false,
         }
+    }
+
+    fn is_lock_renewed_by(&self, acquire: &Acquire) -> bool {
+        self.claimed.resource == acquire.resource
+            && acquire.resource.kind() == Kind::Lock
+            && self.claimed.client == acquire.client
+            && match acquire.options.renewal {
+                Renewal::Any => true,
+                Renewal::Only(token) => self.token == token,
+                Renewal::Never => false,
+            }
     }
 
     fn is_released_by(&self, command: Option<&Command>) -> bool {

@@ -45,9 +45,9 @@ pub(crate) enum Op {
     Time,
     Configure { resource: u8, capacity: u32 },
     Unconfigure { resource: u8 },
-    Borrow { pool: u8, ttl_us: u64, wait_us: u64, key: Option<(u8, u64)> },
+    Borrow { pool: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)> },
     Claim { resource: u8, ttl_us: u64, key: Option<(u8, u64)>, with_metadata: bool },
-    Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64, key: Option<(u8, u64)>, renews: Grant },
+    Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)>, renews: Grant },
     Spend { resource: u8, key: u8, client: Option<u8> },
     ViewPlace { resource: u8, name: u8 },
     Renew { whose: Whose, ttl_us: u64, elsewhere: bool },
@@ -145,6 +145,7 @@ fn op() -> impl Strategy<Value = Op> {
     let ttl_us = || select(vec![1u64, 2, 3, 4, 6, 9]);
     let claim_ttl_us = || select(vec![0u64, 1, 2, 3, 6, 9]);
     let wait_us = || select(vec![0u64, 0, 1, 2, 2, 4, 8]);
+    let keep_us = || select(vec![0u64, 0, 0, 1, 3]);
     let key = || option::weighted(0.4, (0..2u8, prop_oneof![5 => Just(1u64), 1 => Just(2u64)]));
     let client = || 0..3u8;
     let elsewhere = || proptest::bool::weighted(0.1);
@@ -152,12 +153,13 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Time),
         6 => (resource.clone(), select(vec![0u32, 1, 1, 2, 2, 3])).prop_map(|(resource, capacity)| Op::Configure { resource, capacity }),
         1 => resource.prop_map(|resource| Op::Unconfigure { resource }),
-        14 => (0..POOLS, ttl_us(), wait_us(), key())
-            .prop_map(|(pool, ttl_us, wait_us, key)| Op::Borrow { pool, ttl_us, wait_us, key }),
+        14 => (0..POOLS, ttl_us(), wait_us(), keep_us(), key())
+            .prop_map(|(pool, ttl_us, wait_us, keep_us, key)| Op::Borrow { pool, ttl_us, wait_us, keep_us, key }),
         12 => (0..CLAIMED, claim_ttl_us(), key(), any::<bool>())
             .prop_map(|(resource, ttl_us, key, with_metadata)| Op::Claim { resource, ttl_us, key, with_metadata }),
-        14 => (0..LOCKS, client(), ttl_us(), wait_us(), key(), grant())
-            .prop_map(|(job, client, ttl_us, wait_us, key, renews)| Op::Lock { job, client, ttl_us, wait_us, key, renews }),
+        14 => (0..LOCKS, client(), ttl_us(), wait_us(), keep_us(), key(), grant()).prop_map(
+            |(job, client, ttl_us, wait_us, keep_us, key, renews)| Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews },
+        ),
         3 => (prop_oneof![0..POOLS, POOLS + CLAIMED..POOLS + CLAIMED + LOCKS], 0..2u8, option::weighted(0.3, client()))
             .prop_map(|(resource, key, client)| Op::Spend { resource, key, client }),
         2 => (prop_oneof![0..POOLS, POOLS + CLAIMED..POOLS + CLAIMED + LOCKS], 0..3u8)
@@ -263,10 +265,11 @@ impl Op {
             Op::Time => return None,
             Op::Configure { resource: nth, capacity } => Command::Configure { resource: resource(nth), capacity },
             Op::Unconfigure { resource: nth } => Command::Unconfigure { resource: resource(nth) },
-            Op::Borrow { pool, ttl_us, wait_us, key } => {
+            Op::Borrow { pool, ttl_us, wait_us, keep_us, key } => {
                 let asked = acquire(resource(pool), ttl_us, Patience::For { wait_us });
-                let (client, quota) = (owner(ttl_us), quota(ttl_us));
-                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), client, quota, ..asked }))
+                let (client, quota, key) = (owner(ttl_us), quota(ttl_us), key.map(idempotency_key));
+                let options = Options { keep_us, ..Options::default() };
+                Command::Acquire(Box::new(Acquire { key, client, quota, options, ..asked }))
             }
             Op::Claim { resource: nth, ttl_us, key, with_metadata } => {
                 let metadata = with_metadata.then(|| Arc::from("{\"why\":1}"));
@@ -274,7 +277,7 @@ impl Op {
                 let (client, quota) = (owner(ttl_us), quota(ttl_us));
                 Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, client, quota, ..asked }))
             }
-            Op::Lock { job, client, ttl_us, wait_us, key, renews } => {
+            Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
                 // What is asked under a lock's key includes the client.
                 let key = key.map(|(name, body)| idempotency_key((name, 10 * u64::from(client) + body)));
@@ -283,7 +286,7 @@ impl Op {
                     Grant::None => Renewal::Never,
                     Grant::Present | Grant::Former => Renewal::Only(token_of(model, &asked.resource, renews)),
                 };
-                let options = Options { renewal, ..Options::default() };
+                let options = Options { renewal, keep_us, ..Options::default() };
                 let (client, quota) = (Some(client_name(client)), quota(ttl_us));
                 Command::Acquire(Box::new(Acquire { client, key, quota, options, ..asked }))
             }

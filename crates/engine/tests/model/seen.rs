@@ -13,7 +13,8 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 70] = [
+const WANTED: [&str; 71] = [
+    "change: kept",
     "answer: spent a lease",
     "answer: gave up a place",
     "answer: spent nothing",
@@ -107,6 +108,7 @@ impl Seen {
             Change::Unconfigured { .. } => "change: unconfigured",
             Change::Claimed(_) => "change: claimed",
             Change::Joined { .. } => "change: joined",
+            Change::Kept { .. } => "change: kept",
             Change::Granted { .. } => "change: granted",
             Change::Renewed { .. } => "change: renewed",
             Change::Retimed { .. } => "change: retimed",

@@ -15,6 +15,7 @@ pub(super) fn number(change: &Change) -> u8 {
         Change::Unconfigured { .. } => change::UNCONFIGURED,
         Change::Claimed(_) => change::CLAIMED,
         Change::Joined { .. } => change::JOINED,
+        Change::Kept { .. } => change::KEPT,
         Change::Granted { .. } => change::GRANTED,
         Change::Renewed { .. } => change::RENEWED,
         Change::Retimed { .. } => change::RETIMED,
@@ -35,6 +36,7 @@ pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
         Change::Marked | Change::Configured { .. } | Change::Unconfigured { .. } => None,
         Change::Claimed(claimed) => Some(claimed.claim),
         Change::Joined { claim, .. }
+        | Change::Kept { claim, .. }
         | Change::Granted { claim, .. }
         | Change::Renewed { claim, .. }
         | Change::Retimed { claim, .. }
@@ -58,7 +60,9 @@ pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
         }
         Change::Unconfigured { resource } => parts::put_resource(out, resource),
         Change::Claimed(claimed) => put_claimed(out, claimed, at),
-        Change::Joined { claim: _, wait_until } => parts::put_time(out, *wait_until, at),
+        Change::Joined { claim: _, wait_until } | Change::Kept { claim: _, wait_until } => {
+            parts::put_time(out, *wait_until, at);
+        }
         Change::Granted { claim: _, slot, token, lease } => {
             put_varint(out, u64::from(*slot));
             put_varint(out, token.0);
@@ -88,6 +92,7 @@ pub(super) fn fields(
         (change::JOINED, Some(claim)) => {
             Ok(Change::Joined { claim, wait_until: parts::time(reader, "wait until", at)? })
         }
+        (change::KEPT, Some(claim)) => Ok(Change::Kept { claim, wait_until: parts::time(reader, "wait until", at)? }),
         (change::GRANTED, Some(claim)) => {
             let slot = reader.varint_u32("slot")?;
             let token = Token(reader.varint("token")?);
@@ -104,22 +109,24 @@ pub(super) fn fields(
 }
 
 fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
-    let Claimed { claim: _, resource, ttl_us, wait_until, client, key, metadata } = claimed;
+    let Claimed { claim: _, resource, ttl_us, wait_until, keep_us, client, key, metadata } = claimed;
     let said = Said { client, key: if planted!(KeyNotInBatch) { &None } else { key }, metadata };
-    out.push(said.flags());
+    out.push(said.flags() | if *keep_us == 0 { 0 } else { part::KEEP });
     parts::put_resource(out, resource);
     put_varint(out, *ttl_us);
     parts::put_time(out, *wait_until, at);
+    parts::put_keep(out, *keep_us);
     said.put(out);
 }
 
 fn claimed(reader: &mut Reader<'_>, claim: ClaimId, at: Time) -> Result<Change, RecordError> {
-    let flags = parts::part_flags(reader, part::CLIENT | part::KEY | part::METADATA)?;
+    let flags = parts::part_flags(reader, part::CLIENT | part::KEY | part::METADATA | part::KEEP)?;
     Ok(Change::Claimed(Box::new(Claimed {
         claim,
         resource: parts::resource_key(reader)?,
         ttl_us: reader.varint("ttl")?,
         wait_until: parts::time(reader, "wait until", at)?,
+        keep_us: parts::keep(reader, flags)?,
         client: parts::client(reader, flags)?,
         key: parts::key(reader, flags)?,
         metadata: parts::metadata(reader, flags)?,

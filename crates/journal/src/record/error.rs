@@ -17,7 +17,7 @@ pub enum Problem {
     Short { needed: u64, left: usize },
     #[error("these are not the bytes such a record begins with")]
     Magic,
-    #[error("format version {found} is not known here, version {} is", super::FORMAT_VERSION)]
+    #[error("format version {found} is not known here, versions 1 to {} are", super::FORMAT_VERSION)]
     Version { found: u16 },
     #[error("{stored:08x} is stored, the bytes before it give {computed:08x}")]
     Checksum { stored: u32, computed: u32 },

@@ -62,6 +62,7 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
         seen,
         ttl_us,
         wait_until,
+        keep_us,
         slot,
         token,
         lease,
@@ -80,7 +81,8 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
             | flag(*seen, part::SEEN)
             | flag(has_grant, part::GRANT)
             | flag(granted.is_some(), part::GRANTED_AT)
-            | flag(ended.is_some(), part::ENDED_AT),
+            | flag(ended.is_some(), part::ENDED_AT)
+            | flag(*keep_us != 0, part::KEEP),
     );
     parts::put_claim_id(out, *claim);
     parts::put_resource(out, resource);
@@ -88,6 +90,7 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
     parts::put_status(out, *status);
     put_varint(out, *ttl_us);
     parts::put_time(out, *wait_until, base.at);
+    parts::put_keep(out, *keep_us);
     if has_grant {
         put_varint(out, u64::from(*slot));
         put_varint(out, token.0);
@@ -103,7 +106,14 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
 fn claim(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordError> {
     let flags = parts::part_flags(
         reader,
-        part::CLIENT | part::KEY | part::METADATA | part::SEEN | part::GRANT | part::GRANTED_AT | part::ENDED_AT,
+        part::CLIENT
+            | part::KEY
+            | part::METADATA
+            | part::SEEN
+            | part::GRANT
+            | part::GRANTED_AT
+            | part::ENDED_AT
+            | part::KEEP,
     )?;
     let claim = parts::claim_id(reader)?;
     let resource = parts::resource_key(reader)?;
@@ -111,6 +121,7 @@ fn claim(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordError> {
     let status = parts::status(reader)?;
     let ttl_us = reader.varint("ttl")?;
     let wait_until = parts::time(reader, "wait until", base.at)?;
+    let keep_us = parts::keep(reader, flags)?;
     let (slot, token, lease) = if flags & part::GRANT == 0 {
         NO_GRANT
     } else {
@@ -130,6 +141,7 @@ fn claim(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordError> {
         seen: flags & part::SEEN != 0,
         ttl_us,
         wait_until,
+        keep_us,
         slot,
         token,
         lease,

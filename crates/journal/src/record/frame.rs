@@ -5,8 +5,9 @@ use leasehold_engine::planted;
 use super::bytes::Reader;
 use super::error::{Problem, RecordError};
 
-/// The version this build writes. It reads this one and, once there are any, all before.
-pub const FORMAT_VERSION: u16 = 1;
+/// The version this build writes. It reads this one and all before, of which this one has all there is and more: places that
+/// are kept (2).
+pub const FORMAT_VERSION: u16 = 2;
 
 pub(super) const MAGIC_BYTES: usize = 4;
 const CRC_BYTES: usize = 4;
@@ -42,7 +43,7 @@ pub(super) fn open(record: &[u8], magic: [u8; MAGIC_BYTES]) -> Result<Reader<'_>
     }
     // The version comes before the checksum: another version may have its checksum elsewhere.
     let found = reader.u16("version")?;
-    if found != FORMAT_VERSION {
+    if !(1..=FORMAT_VERSION).contains(&found) {
         return Err(RecordError { offset: MAGIC_BYTES, field: "version", problem: Problem::Version { found } });
     }
     let Some((before, stored)) = record.split_last_chunk::<CRC_BYTES>() else {

@@ -15,6 +15,7 @@ pub(super) mod change {
     pub(in crate::record) const GRACE_OVER: u8 = 10;
     pub(in crate::record) const ENDED: u8 = 11;
     pub(in crate::record) const FORGOTTEN: u8 = 12;
+    pub(in crate::record) const KEPT: u8 = 13;
 
     pub(in crate::record) const MASK: u8 = 0x1f;
     /// Service time passed since the change before; by how much follows.
@@ -79,4 +80,6 @@ pub(super) mod part {
     pub(in crate::record) const GRANT: u8 = 0x10;
     pub(in crate::record) const GRANTED_AT: u8 = 0x20;
     pub(in crate::record) const ENDED_AT: u8 = 0x40;
+    /// How long its place is kept.
+    pub(in crate::record) const KEEP: u8 = 0x80;
 }

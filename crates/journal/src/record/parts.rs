@@ -185,6 +185,17 @@ pub(super) fn part_flags(reader: &mut Reader<'_>, known: u8) -> Result<u8, Recor
     if flags & !known == 0 { Ok(flags) } else { Err(reader.error("parts", Problem::Unknown(flags))) }
 }
 
+/// How long a place is kept, where it is.
+pub(super) fn put_keep(out: &mut Vec<u8>, keep_us: u64) {
+    if keep_us != 0 {
+        put_varint(out, keep_us);
+    }
+}
+
+pub(super) fn keep(reader: &mut Reader<'_>, flags: u8) -> Result<u64, RecordError> {
+    if flags & part::KEEP == 0 { Ok(0) } else { reader.varint("keep") }
+}
+
 pub(super) fn client(reader: &mut Reader<'_>, flags: u8) -> Result<Option<Arc<str>>, RecordError> {
     if flags & part::CLIENT == 0 { Ok(None) } else { reader.str("client").map(|text| Some(text.into())) }
 }

@@ -20,9 +20,30 @@ fn fixture(name: &str, written_now: &[u8]) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
+/// One of an earlier version: it is only read.
+fn kept(name: &str) -> Vec<u8> {
+    std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
+}
+
 #[test]
 fn version_1_of_a_batch() {
-    assert_eq!(FORMAT_VERSION, 1, "keep these fixtures and add those of the new version");
+    let decoded = decode_batch(&kept("v1-batch.bin")).unwrap();
+    assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
+    assert_eq!(decoded.header.first, Position(1_001));
+    assert_eq!(decoded.changes, samples::changes_1());
+}
+
+#[test]
+fn version_1_of_a_chunk() {
+    let decoded = decode_chunk(&kept("v1-chunk.bin")).unwrap();
+    assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));
+    assert_eq!((decoded.header.moment, decoded.header.number), (samples::CHECKPOINT_AT, 0));
+    assert_eq!(decoded.facts, samples::facts_1());
+}
+
+#[test]
+fn version_2_of_a_batch() {
+    assert_eq!(FORMAT_VERSION, 2, "keep these fixtures and add those of the new version");
     let mut writer = BatchWriter::new(2, Epoch(5), Position(1_001));
     let mut variants = BTreeSet::new();
     for (moment, change) in samples::changes() {
@@ -32,7 +53,7 @@ fn version_1_of_a_batch() {
     assert_eq!(variants, (0..samples::VARIANTS).collect(), "the sample lacks a variant");
 
     let written = writer.seal();
-    let kept = fixture("v1-batch.bin", &written.record);
+    let kept = fixture("v2-batch.bin", &written.record);
     let decoded = decode_batch(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
     assert_eq!((decoded.header.first, decoded.header.last()), (Position(1_001), written.last));
@@ -41,7 +62,7 @@ fn version_1_of_a_batch() {
 }
 
 #[test]
-fn version_1_of_a_chunk() {
+fn version_2_of_a_chunk() {
     let mut writer = ChunkWriter::new(2, Position(1_000), samples::CHECKPOINT_AT);
     for fact in samples::facts() {
         // A new kind of fact fails to compile here, and then has to be added to the sample.
@@ -51,7 +72,7 @@ fn version_1_of_a_chunk() {
     }
 
     let written = writer.seal();
-    let kept = fixture("v1-chunk.bin", &written);
+    let kept = fixture("v2-chunk.bin", &written);
     let decoded = decode_chunk(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));
     assert_eq!((decoded.header.moment, decoded.header.number), (samples::CHECKPOINT_AT, 0));

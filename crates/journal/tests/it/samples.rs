@@ -35,9 +35,10 @@ pub(crate) fn variant(change: &Change) -> usize {
         Change::GraceOver { .. } => 9,
         Change::Ended { .. } => 10,
         Change::Forgotten { .. } => 11,
+        Change::Kept { .. } => 12,
     }
 }
-pub(crate) const VARIANTS: usize = 12;
+pub(crate) const VARIANTS: usize = 13;
 
 fn resources() -> [ResourceKey; 3] {
     [
@@ -51,8 +52,28 @@ fn key() -> IdempotencyKey {
     IdempotencyKey { name: "order-17".into(), fingerprint: 0xfeed_beef_dead_cafe }
 }
 
-/// Every variant of every enum, every optional part there and not there. Part of the fixtures: never changed.
+/// What came with version 2, too.
 pub(crate) fn changes() -> Vec<(Moment, Change)> {
+    let mut changes = changes_1();
+    let last = changes.last().expect("there are some").0;
+    let claim = ClaimId(9);
+    let claimed = Claimed {
+        claim,
+        resource: resources()[2].clone(),
+        ttl_us: 1,
+        wait_until: Time(70_000_000),
+        keep_us: 60_000_000,
+        client: Some("worker 2".into()),
+        key: None,
+        metadata: None,
+    };
+    let kept = Change::Kept { claim, wait_until: Time(60_000_000) };
+    changes.extend([Change::Claimed(Box::new(claimed)), kept].map(|change| (last, change)));
+    changes
+}
+
+/// Every variant of every enum, every optional part there and not there. Part of the fixtures: never changed.
+pub(crate) fn changes_1() -> Vec<(Moment, Change)> {
     let (one, two) = (ClaimId(0x1111_2222_3333_4444_5555_6666_7777_8888), ClaimId(7));
     let lease = Lease { deadline: Time(5_000_000 + 30_000_000), grace_us: 5_000_000 };
     let mut changes = vec![Change::Marked];
@@ -61,7 +82,8 @@ pub(crate) fn changes() -> Vec<(Moment, Change)> {
     changes.extend(resources().map(|resource| {
         let ttl_us = 30_000_000;
         let wait_until = Time::NEVER;
-        let claimed = Claimed { claim: one, resource, ttl_us, wait_until, client: None, key: None, metadata: None };
+        let claimed =
+            Claimed { claim: one, resource, ttl_us, wait_until, keep_us: 0, client: None, key: None, metadata: None };
         Change::Claimed(Box::new(claimed))
     }));
     changes.push(Change::Claimed(Box::new(Claimed {
@@ -69,6 +91,7 @@ pub(crate) fn changes() -> Vec<(Moment, Change)> {
         resource: ResourceKey::Claim("reports".into()),
         ttl_us: u64::MAX,
         wait_until: Time(1),
+        keep_us: 0,
         client: Some("worker 1".into()),
         key: Some(key()),
         metadata: Some(r#"{"why":"test"}"#.into()),
@@ -96,6 +119,16 @@ pub(crate) const CHECKPOINT_AT: Moment = Moment { at: Time(9_000_000), wall: Wal
 
 /// As `changes`, for facts.
 pub(crate) fn facts() -> Vec<Fact> {
+    let mut facts = facts_1();
+    let Some(Fact::Claim(last)) = facts.last() else { panic!("claims come last") };
+    let kept =
+        ClaimFact { claim: ClaimId(9), status: Status::Waiting, keep_us: 60_000_000, ended: None, ..(**last).clone() };
+    facts.push(Fact::Claim(Box::new(kept)));
+    facts
+}
+
+/// As `changes_1`, for facts.
+pub(crate) fn facts_1() -> Vec<Fact> {
     let mut facts = vec![Fact::Counters(Counters { last_token: Token(99), last_order: 12_345 })];
     facts.extend(resources().into_iter().zip([true, false, true]).map(|(resource, configured)| {
         Fact::Resource(ResourceFact { resource, capacity: 1, configured, last_token: Token(5) })
@@ -113,6 +146,7 @@ pub(crate) fn facts() -> Vec<Fact> {
             seen: full,
             ttl_us: 30_000_000,
             wait_until: if full { Time(40_000_000) } else { Time::NEVER },
+            keep_us: 0,
             slot: u32::from(full),
             token: Token(if full { order } else { 0 }),
             lease: Lease { deadline: Time(if full { 33_000_000 } else { 0 }), grace_us: 0 },
@@ -171,9 +205,9 @@ fn ending() -> impl Strategy<Value = Ending> {
 
 fn claimed() -> impl Strategy<Value = Claimed> {
     let said = (prop::option::of(text()), prop::option::of(idempotency_key()), prop::option::of(text()));
-    (claim(), resource(), number(), time(), said).prop_map(|(claim, resource, ttl_us, wait_until, said)| {
-        let (client, key, metadata) = said;
-        Claimed { claim, resource, ttl_us, wait_until, client, key, metadata }
+    (claim(), resource(), number(), (time(), number()), said).prop_map(|(claim, resource, ttl_us, waits, said)| {
+        let ((wait_until, keep_us), (client, key, metadata)) = (waits, said);
+        Claimed { claim, resource, ttl_us, wait_until, keep_us, client, key, metadata }
     })
 }
 
@@ -184,6 +218,7 @@ pub(crate) fn change() -> impl Strategy<Value = Change> {
         resource().prop_map(|resource| Change::Unconfigured { resource }),
         claimed().prop_map(|claimed| Change::Claimed(Box::new(claimed))),
         (claim(), time()).prop_map(|(claim, wait_until)| Change::Joined { claim, wait_until }),
+        (claim(), time()).prop_map(|(claim, wait_until)| Change::Kept { claim, wait_until }),
         (claim(), small(), number(), lease()).prop_map(|(claim, slot, token, lease)| Change::Granted {
             claim,
             slot,
@@ -237,7 +272,7 @@ fn claim_fact() -> impl Strategy<Value = ClaimFact> {
     let moments = (moment(), prop::option::of(moment()), prop::option::of(moment()));
     (claimed(), number(), status(), any::<bool>(), grant, moments).prop_map(
         |(claimed, order, status, seen, (slot, token, lease), (created, granted, ended))| {
-            let Claimed { claim, resource, ttl_us, wait_until, client, key, metadata } = claimed;
+            let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, key, metadata } = claimed;
             ClaimFact {
                 claim,
                 resource,
@@ -246,6 +281,7 @@ fn claim_fact() -> impl Strategy<Value = ClaimFact> {
                 seen,
                 ttl_us,
                 wait_until,
+                keep_us,
                 slot,
                 token,
                 lease,

@@ -36,6 +36,9 @@ pub(crate) const POSITION: HeaderName = HeaderName::from_static("leasehold-posit
 /// Longest name of a resource, a job or a client, in bytes.
 pub(crate) const NAME_MAX: usize = 1024;
 
+/// Longest time that a place in line outlives the last call that waits there.
+pub(crate) const KEEP_MAX_US: u64 = 300_000_000;
+
 /// A request as a dialect sees it: the head, the path's segments and the whole body.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {

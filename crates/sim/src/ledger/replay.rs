@@ -51,6 +51,7 @@ impl Ledger {
                 }
                 self.rare.hit(Rare::TwoCallersOnOneClaim);
             }
+            Change::Kept { claim, wait_until } => self.entry(*claim)?.wait_until = *wait_until,
             Change::Granted { claim, slot, token, lease } => {
                 let held = Held { position, slot: *slot, token: token.0 };
                 self.replay_granted(*claim, held, *lease, moment, when, asks)?;
@@ -106,7 +107,7 @@ impl Ledger {
     }
 
     fn replay_claimed(&mut self, claimed: &Claimed, when: When, asks: &Asks) -> Check {
-        let Claimed { claim, resource, ttl_us, wait_until, client, key, metadata: _ } = claimed;
+        let Claimed { claim, resource, ttl_us, wait_until, keep_us: _, client, key, metadata: _ } = claimed;
         invariant::s13_keys::on_claimed(self, claimed, asks)?;
         let entry = Entry {
             resource: resource.clone(),

@@ -31,6 +31,11 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 "How long to stand in line, as a Go duration.",
                 Schema::string().pattern(&format!("^(0|{DURATION})$")).example("10s"),
             )
+            .query(
+                "keep",
+                "How long the place in line outlives the last call that waits there, as a Go duration of at most 300s.",
+                Schema::string().pattern("^(0|[0-9]{1,3}s)$").example("60s"),
+            )
             .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
             .query("token", "Renew the grant of this token, and take no other.", token())
             .answers(200, Answer::json("It is yours.", Schema::named("LockTaken"), &taken()))

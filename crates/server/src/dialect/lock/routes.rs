@@ -7,7 +7,7 @@ use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, ResourceKey, Spend, Token};
 use leasehold_journal::Request;
 
-use crate::dialect::{Call, NAME_MAX, fresh_claim_id, idempotency_key, key_name};
+use crate::dialect::{Call, KEEP_MAX_US, NAME_MAX, fresh_claim_id, idempotency_key, key_name};
 use crate::duration::{Cut, parse_go};
 use crate::http::Problem;
 use crate::http::json::shown;
@@ -75,7 +75,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             let (ttl, wait) = (ttl(&query, call)?, wait(&query, call)?);
             clamped = ttl.is_cut || wait.is_cut;
             let key = idempotency_key(&call.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
-            let options = Options { renewal: renewal(&query)?, ..Options::default() };
+            let options = Options { renewal: renewal(&query)?, keep_us: keep_us(&query)?, ..Options::default() };
             Command::Acquire(Box::new(Acquire {
                 resource,
                 id: fresh_claim_id(),
@@ -140,5 +140,13 @@ fn wait(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
     match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
         Some(wait_us) => Ok(Cut::to(call.settings.max_wait_us, wait_us)),
         None => Err(Problem::bad_request("invalid wait format")),
+    }
+}
+
+fn keep_us(query: &Query<'_>) -> Result<u64, Problem> {
+    let Some(text) = query.get("keep") else { return Ok(0) };
+    match parse_go(text).ok().and_then(|keep_us| u64::try_from(keep_us).ok()) {
+        Some(keep_us) if keep_us <= KEEP_MAX_US => Ok(keep_us),
+        _ => Err(Problem::bad_request(format!("keep must be a duration from 0s to 300s, got {}", shown(text)))),
     }
 }

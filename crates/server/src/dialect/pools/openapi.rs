@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::routes::Action;
+use crate::dialect::KEEP_MAX_US;
 use crate::dialect::ended::key_spent;
 use crate::dialect::header::document_key;
 use crate::dialect::terms;
@@ -172,7 +173,14 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
             "BorrowRequest",
             Schema::object()
                 .member("ttl", ttl())
-                .maybe("wait", Schema::seconds().default(0).says("How long to stand in line. Cut to the maximum.")),
+                .maybe("wait", Schema::seconds().default(0).says("How long to stand in line. Cut to the maximum."))
+                .maybe(
+                    "keep",
+                    Schema::seconds().maximum(KEEP_MAX_US / 1_000_000).default(0).says(
+                        "How long the place in line outlives the last call that waits there, and a restart of the service. Needs an \
+                         `Idempotency-Key`.",
+                    ),
+                ),
         ),
         ("Lease", terms::document(lease_schema(), Schema::member)),
         ("LeaseSeen", terms::document_rest(lease_schema(), Schema::member)),

@@ -4,7 +4,7 @@ use http::Method;
 use leasehold_engine::{Acquire, ClaimId, Command, Options, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
-use crate::dialect::{Call, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
+use crate::dialect::{Call, KEEP_MAX_US, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds};
 use crate::http::router::Endpoint;
@@ -98,7 +98,11 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
     let wait = body.cut_seconds("wait", wait)?.unwrap_or_default();
     *clamped = ttl.is_cut || wait.is_cut;
     let (ttl_us, wait_us) = (ttl.us, wait.us);
+    let keep_us = body.seconds("keep", KEEP)?.unwrap_or(0);
     let key = idempotency_key(&call.parts.headers, &[&ttl_us.to_le_bytes()])?;
+    if keep_us > 0 && key.is_none() {
+        return Err(Problem::bad_request("keep needs an Idempotency-Key, by which the place is found again"));
+    }
     // Until `wait` was left out of it.
     let former = key.as_ref().map(|_| fingerprint(&[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()]));
     Ok(Acquire {
@@ -110,9 +114,11 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
         key,
         metadata: None,
         quota: Quota::NONE,
-        options: Options { former_fingerprint: former, ..Options::default() },
+        options: Options { former_fingerprint: former, keep_us, ..Options::default() },
     })
 }
+
+const KEEP: Seconds = Seconds { least: Least::Zero, max_us: KEEP_MAX_US, above_max: AboveMax::Refuse };
 
 fn ttl(call: &Call<'_>) -> Seconds {
     Seconds { least: Least::AboveZero, max_us: call.settings.max_ttl_us, above_max: AboveMax::Clamp }
