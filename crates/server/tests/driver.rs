@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, Limits, Patience, Quota, Reply, ResourceKey, Wall,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, Limits, Options, Patience, Quota, Reply, ResourceKey, Wall,
 };
 use leasehold_journal::store::{Opened, Recovered};
 use leasehold_journal::{
@@ -105,6 +105,9 @@ fn limits() -> PartitionLimits {
     PartitionLimits { callers_max: 200_000, store_timeout_us: 60_000_000 }
 }
 
+/// Where a store hangs.
+type Place = fn(&Hang) -> &AtomicBool;
+
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
@@ -119,6 +122,7 @@ fn acquire(resource: ResourceKey, id: u128, ttl_us: u64, patience: Patience) -> 
         key: None,
         metadata: None,
         quota: Quota::NONE,
+        options: Options::default(),
     }))
 }
 
@@ -132,7 +136,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn a_lease_granted_while_the_store_hangs_anywhere_is_answered_before_it_ends() {
-    let places: [(&str, fn(&Hang) -> &AtomicBool); 3] =
+    let places: [(&str, Place); 3] =
         [("append", |hang| &hang.append), ("maintain", |hang| &hang.maintain), ("room", |hang| &hang.room)];
     for (name, place) in places {
         let hang = Hang::default();
@@ -216,7 +220,7 @@ fn end_with(is_led: bool, place: fn(&Hang) -> &AtomicBool) -> Option<Duration> {
 #[test]
 fn a_store_that_hangs_at_the_end_is_not_waited_for() {
     for is_led in [false, true] {
-        let places: [(&str, fn(&Hang) -> &AtomicBool); 3] =
+        let places: [(&str, Place); 3] =
             [("close", |hang| &hang.close), ("append", |hang| &hang.append), ("maintain", |hang| &hang.maintain)];
         for (name, place) in places {
             let took = end_with(is_led, place);
