@@ -103,7 +103,7 @@ fn methods(known: &Known) -> Vec<Row> {
     let Known { pool, lease, claim } = known;
     let wrong: [(String, &[&'static str]); 15] = [
         (format!("/l/{pool}"), &["POST", "PATCH", "OPTIONS", "TRACE"]),
-        (format!("/l/{pool}/borrow"), &["GET", "PUT", "DELETE"]),
+        (format!("/l/{pool}/borrow"), &["GET", "PUT", "PATCH"]),
         (format!("/l/{pool}/return"), &["GET", "PUT", "DELETE"]),
         (format!("/l/{pool}/renew"), &["GET", "PATCH", "DELETE"]),
         (format!("/l/{pool}/leases/{lease}"), &["PUT", "POST", "DELETE"]),
@@ -125,6 +125,8 @@ fn methods(known: &Known) -> Vec<Row> {
             rows.push(Row::new(method, &target, "{}", 405).naming(names));
         }
     }
+    // Ending what a key has takes the key.
+    rows.push(Row::new("DELETE", format!("/l/{pool}/borrow"), "{}", 400).naming("idempotency-key is missing"));
     rows
 }
 
