@@ -290,6 +290,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_connections: Option<String>,
 
+    /// Most connections of one address, this machine's own included [default: three quarters of them all, and no limit for
+    /// this machine's own]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections_per_address: Option<String>,
+
     /// Most callers waiting in queues at once [default: 100000]
     #[arg(long, value_name = "N")]
     pub(crate) max_waiters: Option<String>,
@@ -311,6 +316,15 @@ pub(crate) struct ServeArgs {
     /// [default: none]
     #[arg(long, value_name = "NETWORKS")]
     pub(crate) trusted_proxies: Option<String>,
+
+    /// Host names that callers use, beside this machine's addresses and the host of the public URL. On loopback any other
+    /// name is refused; elsewhere once this is set
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) allowed_hosts: Option<String>,
+
+    /// Origins of other sites whose web pages may call, such as <https://app.example.org> [default: none]
+    #[arg(long, value_name = "ORIGINS")]
+    pub(crate) allow_origin: Option<String>,
 
     /// human or json [default: human]
     #[arg(long, value_name = "FORMAT")]

@@ -136,9 +136,14 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     notify::ready();
 
     let http_limits = config.settings.http.clone();
+    let operators_addr = operators.as_ref().map(|(_, addr)| *addr);
     let app = |face| {
         let callers_addr = (face == Face::Operators).then_some(addr);
-        let settings = Settings { callers_addr, ..config.settings.clone() };
+        let is_loopback = if face == Face::Operators { operators_addr.unwrap_or(addr) } else { addr }
+            .ip()
+            .to_canonical()
+            .is_loopback();
+        let settings = Settings { callers_addr, is_loopback, ..config.settings.clone() };
         let app = App::facing(face, settings, driver.handle(), Arc::clone(&observer));
         Arc::new(app.guarded(Arc::clone(&guard)).audited(audit.clone()))
     };

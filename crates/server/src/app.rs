@@ -23,13 +23,18 @@ use crate::docs;
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::http::router::Router;
-use crate::http::{Body, ConnectionNews, Handler, Peer, Problem, RequestId, client_of, request, response};
+use crate::http::{
+    Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, response, site,
+};
 use crate::metrics;
 use crate::observe::{self, Observer};
 use crate::openapi;
 use crate::page::Wanted;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
+
+/// How long it is taken for granted that the store confirms writes, since it last did.
+const READY_EVERY_US: u64 = 1_000_000;
 
 const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
 /// For a year browsers speak https alone to a name that was reached so.
@@ -41,6 +46,9 @@ pub struct App {
     driver: Handle,
     observer: Arc<Observer>,
     router: Router<Action>,
+    site: Site,
+    /// When we last looked whether changes become durable, and what was found.
+    readiness: tokio::sync::Mutex<Option<(u64, bool)>>,
     /// The OpenAPI document of this listener, as it is sent.
     document: Bytes,
     guard: Arc<Guard>,
@@ -60,7 +68,13 @@ pub(crate) enum Asked {
     SignOn(auth::Asked),
     Health,
     Readiness,
-    Metrics { as_openmetrics: bool },
+    Metrics {
+        as_openmetrics: bool,
+    },
+    /// May a page of another site call?
+    Preflight {
+        is_private_network: bool,
+    },
 }
 
 /// A request but for its body.
@@ -100,7 +114,20 @@ impl App {
         let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
         let document = openapi::document(face, &settings).to_string().into();
         let service = observer.digester().service().try_into().expect("hex digits make a header value");
-        App { settings, driver, observer, router, document, guard: Arc::default(), audit: None, service }
+        let Settings { is_loopback, public_url, allowed_hosts, allow_origin, .. } = &settings;
+        let site = Site::new(*is_loopback, public_url.as_deref(), allowed_hosts, allow_origin);
+        App {
+            settings,
+            driver,
+            observer,
+            router,
+            site,
+            readiness: tokio::sync::Mutex::default(),
+            document,
+            guard: Arc::default(),
+            audit: None,
+            service,
+        }
     }
 
     /// The same, for callers that sign on.
@@ -125,9 +152,20 @@ impl App {
     async fn parse(&self, came: &Came, body: Incoming, told: &mut Told) -> Result<Understood, Problem> {
         let Came { parts, peer, client, id } = came;
         let from = From { peer, client: *client };
-        request::check_head(parts)?;
+        let said = request::check_head(parts)?;
+        self.site.check(&parts.method, &parts.uri, &said)?;
+        if self.site.is_preflight(&parts.method, &parts.headers) {
+            let is_private_network = site::asks_for_private_network(&parts.headers);
+            return Ok(Understood { asked: Asked::Preflight { is_private_network }, audit: None });
+        }
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
         (told.route.dialect, told.route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
+        if peer.is_reserved && !endpoint.handler.is_about_the_service() {
+            return Err(Problem::unavailable("too many connections", 1).coded(Code::Overloaded).and_close());
+        }
+        if matches!(endpoint.handler, Action::SignOn(auth::Action::Login | auth::Action::Callback)) {
+            self.guard.count_step(*client, self.driver.now())?;
+        }
         // Before the body is read: who it is says the head.
         let counted = &self.observer.metrics.sign_ins;
         let caller =
@@ -146,6 +184,9 @@ impl App {
             Action::Readiness => Asked::Readiness,
             Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
         };
+        if let Asked::Observe(observe::Asked::Events(subscription)) = &mut asked {
+            subscription.by(*client);
+        }
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());
             let by = (&self.driver, self.observer.digester());
@@ -175,20 +216,36 @@ impl App {
             Asked::Lock(asked) => Box::pin(lock::answer(&self.driver, asked, id)),
             Asked::Observe(asked) => Box::pin(observe::answer(&self.observer, &self.driver, asked, id)),
             Asked::Page(wanted) => Box::pin(ready(Ok(wanted.answer(id)))),
-            Asked::SignOn(asked) => Box::pin(auth::answer(asked, id, self.driver.now())),
+            Asked::SignOn(asked) => Box::pin(auth::answer(asked, &self.guard, id, self.driver.now())),
             Asked::Health => Box::pin(ready(Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)))),
             Asked::Readiness => Box::pin(self.readiness(id)),
+            Asked::Preflight { is_private_network } => Box::pin(ready(Ok(site::preflight(id, is_private_network)))),
             Asked::Metrics { as_openmetrics } => Box::pin(ready(Ok(self.exposition(as_openmetrics, id)))),
         }
     }
 
     async fn readiness(&self, id: &RequestId) -> Result<Response<Body>, Problem> {
-        if self.driver.is_ready().await {
+        if self.is_ready().await {
             Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
         } else {
             let reason = "not ready: the store does not confirm writes, or we are shutting down";
             Err(Problem::unavailable(reason, 1))
         }
+    }
+
+    /// Asked however often, the store is written to once a second. While it takes its time, all who ask wait for the same
+    /// answer.
+    async fn is_ready(&self) -> bool {
+        let mut looked = self.readiness.lock().await;
+        let (now_us, is_ending) = (self.driver.now().mono_us, self.observer.events.is_closed());
+        if let Some((at_us, is_ready)) = *looked
+            && now_us.saturating_sub(at_us) < READY_EVERY_US
+        {
+            return is_ready && !is_ending;
+        }
+        let is_ready = self.driver.is_ready().await;
+        *looked = Some((self.driver.now().mono_us, is_ready));
+        is_ready
     }
 
     fn exposition(&self, as_openmetrics: bool, id: &RequestId) -> Response<Body> {
@@ -233,6 +290,7 @@ impl Handler for App {
         let (parts, body) = request.into_parts();
         let id = RequestId::of(&parts.headers);
         let span = RequestSpan::new(&parts.headers, &id);
+        let foreign_origin = self.site.foreign_origin(&parts.headers);
         // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
         // every waiter's memory.
         let client = client_of(peer.addr.ip(), &parts.headers, &self.settings.trusted_proxies);
@@ -256,6 +314,7 @@ impl Handler for App {
             if is_https_only {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
             }
+            self.site.mark(&mut response, foreign_origin);
             if let Some(audit) = audit {
                 audit.answered(response.status().as_u16());
             }

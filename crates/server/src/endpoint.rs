@@ -99,6 +99,11 @@ impl Action {
         }
     }
 
+    /// Whether it tells how the service itself is, and so is served also when there are too many callers.
+    pub(crate) fn is_about_the_service(self) -> bool {
+        matches!(self, Action::Health | Action::Readiness | Action::Metrics)
+    }
+
     pub(crate) fn dialect(self) -> Dialect {
         match self {
             Action::Pools(_) => Dialect::Pools,

@@ -29,6 +29,12 @@ pub struct Settings {
     pub retain_max: usize,
     /// What absolute URLs in answers begin with. Without it, the host the caller used.
     pub public_url: Option<String>,
+    /// Names we are called by, beside our addresses and the host of `public_url`.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may call, beside our own.
+    pub allow_origin: Vec<String>,
+    /// Nothing but this machine reaches us.
+    pub is_loopback: bool,
     /// Whether callers use https:// to reach us, as far as we know.
     pub speaks_tls: bool,
     /// Where callers are served, for a listener that does not serve them itself.
@@ -65,6 +71,9 @@ impl Default for Settings {
             retain_finished_us: 24 * H_US,
             retain_max: 100_000,
             public_url: None,
+            allowed_hosts: Vec::new(),
+            allow_origin: Vec::new(),
+            is_loopback: false,
             speaks_tls: false,
             callers_addr: None,
             trusted_proxies: Vec::new(),

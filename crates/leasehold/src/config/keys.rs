@@ -43,6 +43,10 @@ pub(crate) enum Rule {
     Networks,
     /// Where changes are written down.
     AuditLog,
+    /// Names, with commas between them.
+    Hosts,
+    /// Where pages come from, with commas between them.
+    Origins,
     /// Where traces go.
     Collector,
     LogFormat,
@@ -54,7 +58,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 29] = [
+pub(crate) static KEYS: [Key; 32] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
     Key {
@@ -85,11 +89,14 @@ pub(crate) static KEYS: [Key; 29] = [
     key("retain_max", "100000", Rule::Integer(0..=10_000_000)),
     key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
     key("max_connections", "16384", Rule::Integer(1..=1_000_000)),
+    Key { name: "max_connections_per_address", rule: Rule::Integer(1..=1_000_000), default: None },
     key("max_waiters", "100000", Rule::Integer(0..=10_000_000)),
     Key { name: "threads", rule: Rule::Integer(1..=1_024), default: None },
     key("events_kept", "100000", Rule::Integer(1_000..=10_000_000)),
     Key { name: "public_url", rule: Rule::Url, default: None },
     Key { name: "trusted_proxies", rule: Rule::Networks, default: None },
+    Key { name: "allowed_hosts", rule: Rule::Hosts, default: None },
+    Key { name: "allow_origin", rule: Rule::Origins, default: None },
     key("log_format", "human", Rule::LogFormat),
     key("log_level", "info", Rule::LogFilter),
     key("access_log", "false", Rule::Bool),
@@ -132,6 +139,8 @@ impl fmt::Display for Rule {
             Rule::Networks => {
                 f.write_str("addresses or networks with commas between them, such as 127.0.0.1,10.1.2.0/24")
             }
+            Rule::Hosts => f.write_str("host names such as locks.example.org, without ports, with commas between them"),
+            Rule::Origins => f.write_str("origins such as https://app.example.org, with commas between them"),
             Rule::Collector => f.write_str("a URL such as http://localhost:4318"),
             Rule::LogFormat => f.write_str("human or json"),
             Rule::LogFilter => {
@@ -246,6 +255,36 @@ pub(crate) fn read_network(text: &str) -> Result<IpNet, &'static str> {
     let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     let network = network.map_err(|_| "is neither an address nor a network")?;
     if network.prefix_len() == 0 { Err("is the whole world, and so would be anybody's headers") } else { Ok(network) }
+}
+
+/// Names without ports, in lower case.
+pub(crate) fn read_hosts(text: &str) -> Result<Vec<String>, String> {
+    let read = |name: &str| {
+        let name = name.trim().to_ascii_lowercase();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        if name.is_empty() {
+            Err("has a name that is empty".to_owned())
+        } else if !name.bytes().all(is_name) {
+            Err(format!("has {name:?}, which is no host name"))
+        } else {
+            Ok(name)
+        }
+    };
+    text.split(',').map(read).collect()
+}
+
+/// Each as browsers write it: `scheme://host[:port]`, in lower case and without a slash.
+pub(crate) fn read_origins(text: &str) -> Result<Vec<String>, String> {
+    let read = |origin: &str| {
+        let origin = origin.trim().to_ascii_lowercase();
+        if origin == "*" {
+            return Err("has *, name each origin that may call".to_owned());
+        }
+        let url = read_url(&origin).map_err(|problem| format!("has {origin:?}, which {problem}"))?;
+        let authority = url.split_once("://").map_or("", |(_, authority)| authority);
+        if authority.contains('/') { Err(format!("has {origin:?}, which has a path")) } else { Ok(url) }
+    };
+    text.split(',').map(read).collect()
 }
 
 /// Where traces go: plain http, as a collector is usually next door, and only where they can be made.

@@ -165,6 +165,10 @@ impl Chosen {
             retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
             public_url: self.optional("public_url", keys::read_url)?,
             trusted_proxies: self.optional("trusted_proxies", keys::read_networks)?.unwrap_or_default(),
+            allowed_hosts: self.optional("allowed_hosts", keys::read_hosts)?.unwrap_or_default(),
+            allow_origin: self.optional("allow_origin", keys::read_origins)?.unwrap_or_default(),
+            // Only known once it listens.
+            is_loopback: false,
             speaks_tls: tls.is_some(),
             // Only known once it listens.
             callers_addr: None,
@@ -174,6 +178,9 @@ impl Chosen {
             events_kept: usize::try_from(self.integer("events_kept")?).expect("its range fits"),
             http: HttpLimits {
                 connections_max: u32::try_from(self.integer("max_connections")?).expect("its range fits"),
+                connections_per_address: self
+                    .optional_integer("max_connections_per_address")?
+                    .map(|max| u32::try_from(max).expect("its range fits")),
                 ..HttpLimits::default()
             },
         };

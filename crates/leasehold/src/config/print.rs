@@ -50,7 +50,9 @@ impl Loaded {
             | Rule::AuditLog
             | Rule::Collector
             | Rule::LogFormat
-            | Rule::LogFilter => quoted(given),
+            | Rule::LogFilter
+            | Rule::Hosts
+            | Rule::Origins => quoted(given),
         }
     }
 }

@@ -69,6 +69,13 @@ fn every_key_can_be_set_in_every_way() {
         ("threads", "3", "3"),
         ("events_kept", "1000", "1000"),
         ("public_url", "https://locks.example.org/", r#""https://locks.example.org/""#),
+        ("max_connections_per_address", "12", "12"),
+        ("allowed_hosts", "locks.internal, LOCKS", r#""locks.internal, LOCKS""#),
+        (
+            "allow_origin",
+            "https://app.example.org,http://localhost:3000",
+            r#""https://app.example.org,http://localhost:3000""#,
+        ),
         ("log_format", "json", r#""json""#),
         ("log_level", "debug", r#""debug""#),
         ("access_log", "true", "true"),

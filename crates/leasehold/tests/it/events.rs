@@ -233,7 +233,7 @@ fn a_second_address_takes_what_is_for_operators() {
         operators.call("GET", target, "").unwrap().expect(200);
     }
     let told = |client: &mut Client| client.call("GET", "/v1/whoami", "").unwrap().expect(200).text("api_url");
-    assert_eq!(told(&mut callers), "http://test", "where the caller found it");
+    assert_eq!(told(&mut callers), "http://localhost", "where the caller found it");
     assert_eq!(told(&mut operators), format!("http://{}", server.addr), "where callers find it");
     operators.call("POST", "/lock?job=deploy&client=bob", "").unwrap().expect(405);
     operators.call("DELETE", "/lock?job=deploy&client=ann", "").unwrap().expect(200);

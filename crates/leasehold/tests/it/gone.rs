@@ -66,9 +66,9 @@ fn a_waiter_behind_more_bytes_leaves_its_queue_when_its_connection_ends() {
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
     let mut client = server.client();
-    let held = hold_each(&server);
+    let taken = hold_each(&server);
     let mut left = 0;
-    for Held { name, ask: (method, target, body), .. } in &held {
+    for Held { name, ask: (method, target, body), .. } in &taken {
         for (what, header, bytes) in FOLLOWED_BY {
             for ending in [Ending::Close, Ending::Reset, Ending::HalfClose] {
                 for _ in 0..REPETITIONS {
@@ -98,7 +98,7 @@ fn a_waiter_behind_more_bytes_leaves_its_queue_when_its_connection_ends() {
             }
         }
     }
-    for Held { name, give_back: (method, target, body), .. } in &held {
+    for Held { name, give_back: (method, target, body), .. } in &taken {
         let status = client.call(method, target, body).unwrap().status;
         assert!(matches!(status, 200 | 204), "{name}: {status}");
     }

@@ -23,6 +23,8 @@ mod kills;
 mod logs;
 #[cfg(target_os = "linux")]
 mod notify;
+mod pages;
+mod peers;
 #[cfg(target_os = "linux")]
 mod run;
 mod secrets;

@@ -225,12 +225,14 @@ fn malformed(server: &Server, hunt: &mut Hunt) {
         format!("GET /l/{stray} HTTP/1.1\r\n\r\n"),
         format!("GET /l/{stray} HTTP/1.1\r\nhost: {stray}\r\nhost: {stray}\r\n\r\n"),
         format!("GET /l/{stray} HTTP/1.1\r\nhost: {stray} x\r\n\r\n"),
-        format!("GET /l/{stray}\x00 HTTP/1.1\r\nhost: x\r\n\r\n"),
-        format!("GET /l/{stray} HTTP/1.1\r\nhost: x\r\n{stray} : x\r\n\r\n"),
-        format!("{stray} /l/{stray} HTTP/1.1\r\nhost: x\r\n\r\n"),
-        format!("POST /l/{stray}/return HTTP/1.1\r\nhost: x\r\ntransfer-encoding: {stray}\r\n\r\n"),
-        format!("POST /l/{stray}/return HTTP/1.1\r\nhost: x\r\ncontent-length: {stray}\r\n\r\n"),
-        format!("POST /l/{stray}/return HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{{\"lease\":\"{stray}\""),
+        format!("GET /l/{stray}\x00 HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        format!("GET /l/{stray} HTTP/1.1\r\nhost: localhost\r\n{stray} : x\r\n\r\n"),
+        format!("{stray} /l/{stray} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        format!("POST /l/{stray}/return HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: {stray}\r\n\r\n"),
+        format!("POST /l/{stray}/return HTTP/1.1\r\nhost: localhost\r\ncontent-length: {stray}\r\n\r\n"),
+        format!(
+            "POST /l/{stray}/return HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{{\"lease\":\"{stray}\""
+        ),
         format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{stray}"),
         format!("{stray}\r\n\r\n"),
     ] {

@@ -13,15 +13,15 @@ const LATEST: Duration = Duration::from_secs(15);
 fn slow_and_silent_clients_are_closed_after_ten_seconds() {
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
-    let borrow = format!("POST /l/{}/borrow HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n", random_uuid());
+    let borrow = format!("POST /l/{}/borrow HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n", random_uuid());
     let half_body = format!("{borrow}{{\"t");
     // What it sends, a byte at a time or at once, and the status it may be told before the end.
     let clients: [(&str, &str, bool, Option<u16>); 7] = [
         ("nothing", "", false, None),
         ("half a request line", "GET /heal", false, None),
-        ("half a head", "GET /healthz HTTP/1.1\r\nhost: x\r\n", false, None),
+        ("half a head", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n", false, None),
         ("half the preface of HTTP/2", "PRI * HTTP", false, None),
-        ("a byte a second", "GET /healthz HTTP/1.1\r\nhost: x\r\n", true, None),
+        ("a byte a second", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n", true, None),
         ("no body", &borrow, false, Some(408)),
         ("half a body", &half_body, false, Some(408)),
     ];

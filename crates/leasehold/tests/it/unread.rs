@@ -54,7 +54,7 @@ fn answers_that_are_not_read_cost_little_and_are_given_up() {
         })
         .collect();
     let mut borrower = RawH2::connect(server.addr, 0);
-    let borrowed = borrower.ask("POST", &format!("{pool}/borrow"), b"{\"ttl\":3600}");
+    let grant = borrower.ask("POST", &format!("{pool}/borrow"), b"{\"ttl\":3600}");
     until("it is granted", LATEST, || (gauge(&mut client, "leasehold_holders") == holders_before + 1).then_some(()));
 
     std::thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn answers_that_are_not_read_cost_little_and_are_given_up() {
             });
         }
         scope.spawn(move || {
-            while borrower.next_within(LATEST).unwrap() != Came::Reset(borrowed) {}
+            while borrower.next_within(LATEST).unwrap() != Came::Reset(grant) {}
             assert!(asked_at.elapsed() > EARLIEST, "reset after {:?}", asked_at.elapsed());
         });
         // Others are served, and what is kept for those who do not read stays small.

@@ -137,6 +137,7 @@ fn change_of(asked: &Asked) -> Option<(&'static str, On<'_>)> {
         | Asked::Page(_)
         | Asked::SignOn(_)
         | Asked::Health
+        | Asked::Preflight { .. }
         | Asked::Readiness
         | Asked::Metrics { .. } => None,
     }

@@ -56,10 +56,10 @@ pub(crate) fn parse(action: Action, call: &Call<'_>, guard: &Guard) -> Result<As
     Ok(Asked::Login(Box::new(step)))
 }
 
-pub(crate) async fn answer(asked: Asked, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
+pub(crate) async fn answer(asked: Asked, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
     match asked {
         Asked::Whoami { who, api_url } => Ok(whoami::answer(who.as_ref(), &api_url, id)),
         // On the heap: it talks to the provider, and every parked caller would have room for that.
-        Asked::Login(step) => Box::pin(login::answer(*step, id, now)).await,
+        Asked::Login(step) => Box::pin(login::answer(*step, guard, id, now)).await,
     }
 }

@@ -66,7 +66,7 @@ fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
     Ok(Step { login, base_url: claims::routes::base_url(call), is_encrypted: call.settings.is_encrypted(), what })
 }
 
-pub(super) async fn answer(step: Step, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
+pub(super) async fn answer(step: Step, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
     let Step { login, base_url, is_encrypted, what } = step;
     let jar = Jar { is_encrypted };
     match what {
@@ -76,7 +76,11 @@ pub(super) async fn answer(step: Step, id: &RequestId, now: Now) -> Result<Respo
             Ok(redirect(id, &begun.location, &[jar.set(FLOW_COOKIE, &begun.flow, FLOW_S)]))
         }
         What::Finish { callback, flow } => {
+            let name = callback.state.clone();
             let finished = login.finish(callback, flow.as_deref(), now).await.map_err(|error| word(&error))?;
+            if !name.is_some_and(|name| guard.flows.is_first(&name, now)) {
+                return Err(word(&LoginError::NoFlow));
+            }
             audit::logged_in(&finished.principal.name, id);
             let cookies = [jar.set(SESSION_COOKIE, &finished.session, finished.lasts_s), jar.set(FLOW_COOKIE, "", 0)];
             Ok(redirect(id, &finished.return_to, &cookies))

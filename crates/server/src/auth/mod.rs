@@ -13,6 +13,7 @@ mod authorize;
 mod caller;
 mod change;
 mod endpoints;
+mod flows;
 mod login;
 mod need;
 mod standing;
@@ -46,6 +47,7 @@ use crate::settings::Settings;
 #[derive(Debug, Default)]
 pub struct Guard {
     current: ArcSwapOption<SignOn>,
+    flows: flows::Flows,
 }
 
 impl Guard {
@@ -55,7 +57,7 @@ impl Guard {
     }
 
     pub fn new(sign_on: SignOn) -> Self {
-        Guard { current: ArcSwapOption::from_pointee(sign_on) }
+        Guard { current: ArcSwapOption::from_pointee(sign_on), flows: flows::Flows::default() }
     }
 
     /// What is in force.
@@ -66,6 +68,11 @@ impl Guard {
     /// From the next request on.
     pub fn replace(&self, sign_on: Option<SignOn>) {
         self.current.store(sign_on.map(Arc::new));
+    }
+
+    /// A step of a login: 429 for an address that takes too many.
+    pub(crate) fn count_step(&self, client: IpAddr, now: Now) -> Result<(), Problem> {
+        self.flows.step(client, now)
     }
 
     /// Who this is. `None` where nobody needs to know.

@@ -41,7 +41,7 @@ pub(super) fn need(asked: &Asked) -> Need<'_> {
             | observe::Asked::Events(_) => Need::One(Action::Observe, Target::Service),
         },
         Asked::Page(_) | Asked::Metrics { .. } => Need::One(Action::Observe, Target::Service),
-        Asked::Health | Asked::Readiness | Asked::SignOn(_) => Need::Nothing,
+        Asked::Health | Asked::Preflight { .. } | Asked::Readiness | Asked::SignOn(_) => Need::Nothing,
     }
 }
 

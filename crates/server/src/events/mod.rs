@@ -24,6 +24,7 @@ use ring::Ring;
 pub(crate) use routes::Subscription;
 pub(crate) use wire::write_event;
 
+use crate::http::Shares;
 use crate::http::limits::PAGE_BYTES_MAX;
 use crate::observe::series::{Series, Window};
 
@@ -40,6 +41,8 @@ pub(crate) struct Events {
     bell: Notify,
     /// One permit a reader.
     readers: Arc<Semaphore>,
+    /// How many of them one address may have.
+    shares: Shares,
     is_closed: AtomicBool,
 }
 
@@ -74,6 +77,7 @@ impl Events {
             kept: Mutex::new(Kept { ring: Ring::new(events_kept), series: Series::new(), counts: Counts::default() }),
             bell: Notify::new(),
             readers: Arc::new(Semaphore::new(READERS_MAX)),
+            shares: Shares::of(u32::try_from(READERS_MAX).expect("a thousand fits")),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -110,7 +114,8 @@ impl Events {
         self.bell.notify_waiters();
     }
 
-    fn is_closed(&self) -> bool {
+    /// Whether the service is about to end.
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 

@@ -12,6 +12,7 @@ use super::ring::{EventId, FellBehind, Resume};
 use super::routes::{Filter, Subscription};
 use super::{SCAN_MAX, wire};
 use crate::auth::Standing;
+use crate::http::Share;
 use crate::http::limits::PIECE_MAX;
 use crate::observe::Observer;
 
@@ -45,6 +46,7 @@ pub(crate) struct Reader {
     /// When it last looked and found nothing more.
     idle_since: Option<Instant>,
     _permit: OwnedSemaphorePermit,
+    _share: Option<Share>,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,11 @@ impl Reader {
     pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, head: Position) -> Option<Reader> {
         let events = &observer.events;
         let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
-        let Subscription { filter, last_seen, standing } = subscription;
+        let Subscription { filter, last_seen, standing, ip } = subscription;
+        let share = match ip {
+            Some(ip) => Some(events.shares.take(ip)?),
+            None => None,
+        };
         let kept = events.kept();
         let ring = &kept.ring;
         let (newest, oldest) = (ring.newest_id(), ring.oldest_id());
@@ -86,6 +92,7 @@ impl Reader {
             standing,
             idle_since: None,
             _permit: permit,
+            _share: share,
         })
     }
 

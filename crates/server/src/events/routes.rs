@@ -4,6 +4,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
 use leasehold_engine::{Effect, Kind, ResourceKey};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Reader;
@@ -29,10 +30,16 @@ pub(crate) struct Subscription {
     pub(super) last_seen: Option<EventId>,
     /// By what right, where callers sign on.
     pub(super) standing: Option<Box<Standing>>,
+    /// Where its reader is.
+    pub(super) ip: Option<IpAddr>,
 }
 
 impl Subscription {
     /// It lasts no longer than its reader would be let in.
+    pub(crate) fn by(&mut self, ip: IpAddr) {
+        self.ip = Some(ip);
+    }
+
     pub(crate) fn as_long_as(&mut self, standing: Standing) {
         self.standing = Some(Box::new(standing));
     }
@@ -69,7 +76,7 @@ pub(crate) fn parse(call: &Call<'_>, digester: &Digester) -> Result<Subscription
     let kind = query.get("kind").map(known_kind).transpose()?;
     let resource = query.get("resource").map(|text| wanted(text, digester)).transpose()?;
     let last_seen = last_seen(&call.parts.headers, &query)?;
-    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing: None })
+    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing: None, ip: None })
 }
 
 pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {

@@ -193,7 +193,8 @@ fn observer(events_kept: usize) -> Arc<Observer> {
 }
 
 fn reader(observer: &Arc<Observer>, last_seen: Option<&str>) -> Reader {
-    let subscription = Subscription { filter: Filter::default(), last_seen: last_seen.map(id), standing: None };
+    let subscription =
+        Subscription { filter: Filter::default(), last_seen: last_seen.map(id), standing: None, ip: None };
     Reader::new(observer, subscription, Position(0)).unwrap()
 }
 
@@ -261,7 +262,8 @@ async fn a_reader_that_falls_behind_is_cut_and_told_where_it_was() {
 async fn a_reader_that_wants_little_passes_over_the_rest() {
     let observer = observer(10);
     let filter = Filter { kind: Some(Kind::Pool), ..Filter::default() };
-    let picky = Reader::new(&observer, Subscription { filter, last_seen: None, standing: None }, Position(0)).unwrap();
+    let picky = Reader::new(&observer, Subscription { filter, last_seen: None, standing: None, ip: None }, Position(0))
+        .unwrap();
     let (_, mut picky) = next(picky, "").await;
     for round in 1..=10 {
         push(&observer, round * 5 - 4..=round * 5);
@@ -290,7 +292,7 @@ async fn readers_are_limited_and_make_room_when_they_leave() {
     let observer = observer(100);
     let mut all: Vec<_> = (0..super::READERS_MAX).map(|_| reader(&observer, None)).collect();
     assert_eq!(observer.events.readers(), super::READERS_MAX);
-    let subscription = || Subscription { filter: Filter::default(), last_seen: None, standing: None };
+    let subscription = || Subscription { filter: Filter::default(), last_seen: None, standing: None, ip: None };
     assert!(Reader::new(&observer, subscription(), Position(0)).is_none());
     all.pop();
     assert!(Reader::new(&observer, subscription(), Position(0)).is_some());

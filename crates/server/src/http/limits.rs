@@ -47,6 +47,15 @@ pub const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Connections over the limit that are told so at the same time. Past this they are closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 
+/// Connections past the limit that may still ask how the service is.
+pub const RESERVED_MAX: u32 = 16;
+
+/// How many of those one address may have.
+pub const RESERVED_PER_ADDRESS: u32 = 4;
+
+/// How long a connection past the limit may take to say that this is what it wants.
+pub const RESERVE_PATIENCE: Duration = Duration::from_millis(250);
+
 /// After the signal to stop: how long a stream may take to end. It is told at once, so this is for a reader that stopped
 /// reading.
 pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
@@ -56,6 +65,8 @@ pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
 pub struct HttpLimits {
     /// Connections open at once. The next one gets a short 503 and is closed.
     pub connections_max: u32,
+    /// Of these, how many one address may have. `None`: three quarters, for every address but this machine's own.
+    pub connections_per_address: Option<u32>,
     /// From the first byte of a request (or from connecting) until its head is complete.
     pub head_timeout: Duration,
     /// Between requests of a kept connection.
@@ -78,6 +89,7 @@ impl Default for HttpLimits {
     fn default() -> Self {
         HttpLimits {
             connections_max: 16_384,
+            connections_per_address: None,
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(10),

@@ -11,16 +11,17 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use leasehold_auth::ClientCert;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::{Shared, drive};
 use super::door::{Door, Plain};
 use super::farewell::{self, TOO_MANY};
-use super::limits::{HttpLimits, REFUSALS_MAX};
+use super::limits::{HttpLimits, REFUSALS_MAX, RESERVE_PATIENCE, RESERVED_MAX, RESERVED_PER_ADDRESS};
 use super::repoll::Repoll;
 use super::response::Body;
+use super::share::Shares;
 use super::tls::{Encrypted, Tls};
 
 /// Connections the kernel holds for us until they are accepted. A fleet that reconnects at once should fit.
@@ -42,6 +43,8 @@ pub struct Peer {
     pub addr: SocketAddr,
     /// The certificate it proved to have, where TLS asks for one.
     pub certificate: Option<Arc<ClientCert>>,
+    /// There are too many connections, and this one is there to ask how the service is.
+    pub is_reserved: bool,
 }
 
 /// What answers requests. The future is dropped when the client leaves: with a closed or half-closed connection, a reset
@@ -134,6 +137,12 @@ async fn accept<H: Handler, D: Door>(
     // One permit a connection. Having all of them back means that all connections are gone.
     let connections = Arc::new(Semaphore::new(connections_max as usize));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let by_address = match shared.limits.connections_per_address {
+        Some(max) => Shares::exactly(max),
+        None => Shares::of(connections_max),
+    };
+    let reserve = Arc::new(Semaphore::new(RESERVED_MAX as usize));
+    let reserved_by_address = Shares::exactly(RESERVED_PER_ADDRESS);
 
     let mut shutdown = pin!(shutdown);
     let mut complaints = Complaints::default();
@@ -158,26 +167,44 @@ async fn accept<H: Handler, D: Door>(
                 continue;
             }
         };
-        if let Ok(permit) = Arc::clone(&connections).try_acquire_owned() {
+        let share = by_address.take(addr.ip());
+        if let Some(share) = share
+            && let Ok(permit) = Arc::clone(&connections).try_acquire_owned()
+        {
             // Answers are small and written whole: waiting to merge them only adds latency. Failing means it is gone.
             let _ = stream.set_nodelay(true);
             let (shared, door) = (Arc::clone(&shared), door.clone());
             shared.handler.connection(ConnectionNews::Opened);
             tokio::spawn(async move {
-                Repoll::new(drive(Arc::clone(&shared), door, stream, Peer { addr, certificate: None })).await;
+                let peer = Peer { addr, certificate: None, is_reserved: false };
+                Repoll::new(drive(Arc::clone(&shared), door, stream, peer)).await;
                 shared.handler.connection(ConnectionNews::Closed);
-                drop(permit);
+                drop((permit, share));
             });
             continue;
         }
-        shared.handler.connection(ConnectionNews::Refused);
         if D::SPEAKS_PLAINLY
             && let Ok(permit) = Arc::clone(&refusals).try_acquire_owned()
         {
+            let (shared, door, reserve) = (Arc::clone(&shared), door.clone(), Arc::clone(&reserve));
+            let reserved_by_address = reserved_by_address.clone();
             tokio::spawn(async move {
+                if asks_how_it_is(&stream).await
+                    && let Ok(_place) = reserve.try_acquire_owned()
+                    && let Some(_share) = reserved_by_address.take(addr.ip())
+                {
+                    // From here on it is no refusal under way.
+                    drop(permit);
+                    let peer = Peer { addr, certificate: None, is_reserved: true };
+                    Repoll::new(drive(shared, door, stream, peer)).await;
+                    return;
+                }
+                shared.handler.connection(ConnectionNews::Refused);
                 farewell::tell(stream, TOO_MANY).await;
                 drop(permit);
             });
+        } else {
+            shared.handler.connection(ConnectionNews::Refused);
         }
     }
 
@@ -188,6 +215,17 @@ async fn accept<H: Handler, D: Door>(
     if timeout(drain_timeout + Duration::from_secs(1), all_gone).await.is_err() {
         tracing::warn!("some connections did not end in time");
     }
+}
+
+/// Whether the first thing a peer says is a question about the service itself. Those who look after it must get through also
+/// when there are too many callers, else a full service looks like a dead one and is killed.
+async fn asks_how_it_is(stream: &TcpStream) -> bool {
+    const QUESTIONS: [&[u8]; 3] = [b"GET /healthz", b"GET /readyz", b"GET /metrics"];
+    const LONGEST: usize = QUESTIONS[0].len();
+    let mut first = [0; LONGEST];
+    // All of it comes in one packet, or it is none of them.
+    let read = timeout(RESERVE_PATIENCE, stream.peek(&mut first)).await;
+    matches!(read, Ok(Ok(len)) if QUESTIONS.iter().any(|question| first[..len].starts_with(question)))
 }
 
 /// When to say that connections cannot be accepted.

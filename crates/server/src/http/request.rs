@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONTENT_ENCODING, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Response, StatusCode, Version};
 use hyper::body::Body as HttpBody;
@@ -22,8 +22,9 @@ use super::response::{Body, X_REQUEST_ID};
 const REQUEST_ID_MAX: usize = 128;
 
 /// A head that is longer than the contract allows (414, 431), or that the next server might read differently (400).
-pub fn check_head(parts: &Parts) -> Result<(), Problem> {
+pub fn check_head(parts: &Parts) -> Result<Said<'_>, Problem> {
     let (mut host, mut coding, mut headers_len) = (Given::default(), Given::default(), 0);
+    let (mut origin, mut fetch_site) = (Given::default(), None);
     // One look at each: there are fewer of them than steps in two searches.
     for (name, value) in &parts.headers {
         // As on the wire: `name: value\r\n`.
@@ -32,6 +33,10 @@ pub fn check_head(parts: &Parts) -> Result<(), Problem> {
             host.add(value);
         } else if name == TRANSFER_ENCODING {
             coding.add(value);
+        } else if name == ORIGIN {
+            origin.add(value);
+        } else if name == SEC_FETCH_SITE {
+            fetch_site = Some(value);
         }
     }
     check_host(&host, parts.version)?;
@@ -45,7 +50,19 @@ pub fn check_head(parts: &Parts) -> Result<(), Problem> {
         let reason = format!("the headers have {headers_len} bytes in all, at most {HEADERS_MAX} are allowed");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason));
     }
-    Ok(())
+    Ok(Said { host: host.value, origin: origin.value, origin_again: origin.again, fetch_site })
+}
+
+/// How browsers say from where a call comes: no page can send this by itself.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What a head says of where a request goes and where it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    pub(super) host: Option<&'a HeaderValue>,
+    pub(super) origin: Option<&'a HeaderValue>,
+    pub(super) origin_again: bool,
+    pub(super) fetch_site: Option<&'a HeaderValue>,
 }
 
 /// What a header says that may be given once.
@@ -324,7 +341,7 @@ mod tests {
             let uri = format!("/{}", "u".repeat(uri_len - 1));
             let value = "v".repeat(headers_len - "host: h\r\n".len() - "x: \r\n".len());
             let request = http::Request::builder().uri(uri).header("host", "h").header("x", value).body(()).unwrap();
-            check_head(&request.into_parts().0).map_err(|problem| problem.status.as_u16())
+            check_head(&request.into_parts().0).map(drop).map_err(|problem| problem.status.as_u16())
         };
         assert_eq!(check(URI_MAX, HEADERS_MAX), Ok(()));
         assert_eq!(check(URI_MAX + 1, HEADERS_MAX), Err(414));
@@ -338,7 +355,7 @@ mod tests {
             for host in hosts {
                 request = request.header("host", *host);
             }
-            check_head(&request.body(()).unwrap().into_parts().0).map_err(|problem| problem.status.as_u16())
+            check_head(&request.body(()).unwrap().into_parts().0).map(drop).map_err(|problem| problem.status.as_u16())
         };
         for host in ["", "a", "a:80", "[::1]:8080", "127.0.0.1:0", "a_b.example"] {
             assert_eq!(check(Version::HTTP_11, &[host]), Ok(()), "{host}");
@@ -365,7 +382,8 @@ mod tests {
             let request = http::Request::builder().header(HOST, "h");
             let request = codings.iter().fold(request, |request, coding| request.header(TRANSFER_ENCODING, *coding));
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            assert_eq!(check_head(&parts).map_err(|problem| problem.status.as_u16()), expected, "{codings:?}");
+            let checked = check_head(&parts).map(drop);
+            assert_eq!(checked.map_err(|problem| problem.status.as_u16()), expected, "{codings:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -17,11 +17,14 @@ use super::request::RequestId;
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Nothing of ours is to be taken for a script or a style, and none of it to be part of another site's page.
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The usual three, a position, the service, and room for a `Location` or a `Retry-After`. For more than six the map takes twice the room,
-/// which is more than the allocator has at hand.
-const HEADERS_USUAL: usize = 6;
+/// The usual five, a position, the service, and room for a `Location` or a `Retry-After`.
+const HEADERS_USUAL: usize = 8;
 
 /// What an answer carries: bytes that are there from the start, or a stream of them as they come.
 #[derive(Default)]
@@ -244,6 +247,8 @@ fn bare(status: StatusCode, id: &RequestId, body: Body) -> Response<Body> {
     let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
     headers.insert(CACHE_CONTROL, NO_STORE);
     headers.insert(X_REQUEST_ID, id.to_header());
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    headers.insert(RESOURCE_POLICY, SAME_ORIGIN);
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -265,6 +270,8 @@ mod tests {
             let headers = response.headers();
             assert_eq!(headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap()), content_type);
             assert_eq!(headers[CACHE_CONTROL], "no-store");
+            assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
+            assert_eq!(headers[RESOURCE_POLICY], "same-origin");
             assert_eq!(headers[X_REQUEST_ID], id.to_header());
         }
     }

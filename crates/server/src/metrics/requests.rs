@@ -51,9 +51,9 @@ struct DialectLabels {
 }
 
 /// The statuses this service answers with, which bounds the label. (One that is missing here is still counted.)
-const STATUSES: [u16; 24] = [
-    200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 414, 415, 422, 429, 431, 500, 502, 503,
-    504,
+const STATUSES: [u16; 25] = [
+    200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 414, 415, 421, 422, 429, 431, 500, 502,
+    503, 504,
 ];
 
 /// Shown from the start: alerts look at how these grow, and growth from nothing is not seen.

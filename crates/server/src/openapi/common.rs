@@ -50,7 +50,7 @@ pub(super) fn headers() -> Map<String, Value> {
 }
 
 /// Errors that any call may meet: the name of the answer, its status, and whether only calls to the engine meet it.
-const ANSWERS: [(u16, &str, bool); 12] = [
+const ANSWERS: [(u16, &str, bool); 13] = [
     (400, "BadRequest", false),
     (401, "Unauthorized", false),
     (403, "Forbidden", false),
@@ -59,6 +59,7 @@ const ANSWERS: [(u16, &str, bool); 12] = [
     (413, "PayloadTooLarge", false),
     (414, "UriTooLong", false),
     (415, "UnsupportedMediaType", false),
+    (421, "MisdirectedRequest", false),
     (429, "TooManyRequests", false),
     (431, "RequestHeaderFieldsTooLarge", false),
     (502, "StoreLate", true),
@@ -97,10 +98,15 @@ fn answer(status: u16) -> Answer {
         )
         .header("WWW-Authenticate"),
         403 => Answer::error(
-            "Where callers sign on: this one may not do that. The sentence names the action that is missing.",
+            "Where callers sign on: this one may not do that, and the sentence names the action that is missing. Or a web page of \
+             another site asks for a change.",
             "ci needs the action 'acquire' on claim 'db/migrations'",
         )
         .header("WWW-Authenticate"),
+        421 => Answer::error(
+            "The host name is none of the service's: on loopback it answers to `localhost`, its addresses and `allowed_hosts`.",
+            "host \"evil.example\" is no name of this service, allowed_hosts says which are",
+        ),
         429 => Answer::error(
             "Where callers sign on: too many requests of one caller, or failed attempts from one address.",
             "ci sends more requests a second than it may",

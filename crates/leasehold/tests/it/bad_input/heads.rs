@@ -273,8 +273,8 @@ fn sizes(known: &Known) -> Vec<Row> {
     }
     rows.push(Row::new("GET", format!("/lock?pad={}", "u".repeat(URI_MAX - 10)), "", 200));
 
-    // The headers that every call here has: `host: test` and `content-length: 0`, each with its line end.
-    let usual = "host: test\r\n".len() + "content-length: 0\r\n".len();
+    // The headers that every call here has: `host: localhost` and `content-length: 0`, each with its line end.
+    let usual = "host: localhost\r\n".len() + "content-length: 0\r\n".len();
     let padding = |total: usize| "h".repeat(total - usual - "x-pad: \r\n".len());
     rows.push(Row::new("GET", "/healthz", "", 200).with("x-pad", padding(HEADERS_MAX)));
     for target in ["/healthz", "/lock", &put, "/v1/claims/", "/nowhere"] {
@@ -303,18 +303,22 @@ pub(super) fn not_http() -> Vec<Vec<u8>> {
         text("GET /healthz HTTP/1.1\r\n: empty name\r\n\r\n"),
         text("GET /healthz HTTP/1.1\r\nbad name: x\r\n\r\n"),
         text("GET /healthz HTTP/1.1\r\nx: \x00\r\n\r\n"),
-        text("GET /heal\x00thz HTTP/1.1\r\nhost: x\r\n\r\n"),
-        text("GET /he al thz HTTP/1.1\r\nhost: x\r\n\r\n"),
-        text("G\u{e9}T /healthz HTTP/1.1\r\nhost: x\r\n\r\n"),
-        text("PUT /lock HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n"),
-        text("PUT /lock HTTP/1.1\r\nhost: x\r\ncontent-length: five\r\n\r\nabcde"),
-        text("PUT /lock HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\n"),
-        text("PUT /lock HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nabcdef"),
-        text("PUT /lock HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
-        text("PUT /lock HTTP/1.1\r\nhost: x\r\ntransfer-encoding: nonsense\r\n\r\n"),
-        text("POST /v1/claims/ HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nabc\r\n"),
-        text("POST /v1/claims/ HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n"),
-        text("POST /v1/claims/ HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n{\"resource\":"),
+        text("GET /heal\x00thz HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        text("GET /he al thz HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        text("G\u{e9}T /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        text("PUT /lock HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n"),
+        text("PUT /lock HTTP/1.1\r\nhost: localhost\r\ncontent-length: five\r\n\r\nabcde"),
+        text("PUT /lock HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n"),
+        text("PUT /lock HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nabcdef"),
+        text(
+            "PUT /lock HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
+        text("PUT /lock HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: nonsense\r\n\r\n"),
+        text("POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nabc\r\n"),
+        text(
+            "POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        ),
+        text("POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n{\"resource\":"),
         text("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}"),
         format!("GET /{} HTTP/1.1\r\n\r\n", "u".repeat(100_000)).into_bytes(),
         format!("GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n", "h".repeat(100_000)).into_bytes(),

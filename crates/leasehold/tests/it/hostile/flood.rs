@@ -29,14 +29,14 @@ struct Manner {
 
 const MANNERS: [Manner; 6] = [
     Manner { at_once: "", slowly: "" },
-    Manner { at_once: "GET /lock HTTP/1.1\r\nhost: x\r\n", slowly: "" },
-    Manner { at_once: "", slowly: "GET /lock HTTP/1.1\r\nhost: x\r\nx: and so on, and so on" },
+    Manner { at_once: "GET /lock HTTP/1.1\r\nhost: localhost\r\n", slowly: "" },
+    Manner { at_once: "", slowly: "GET /lock HTTP/1.1\r\nhost: localhost\r\nx: and so on, and so on" },
     Manner {
-        at_once: "POST /v1/claims/ HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{\"r",
+        at_once: "POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{\"r",
         slowly: "esource\":\"a long name",
     },
     Manner {
-        at_once: "PUT /l/x HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1",
+        at_once: "PUT /l/x HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1",
         slowly: ";an extension without end",
     },
     Manner { at_once: "PRI * HTTP/2.0\r\n\r\n", slowly: "" },

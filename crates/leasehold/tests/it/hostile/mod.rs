@@ -21,9 +21,9 @@ use crate::support::{Client, Launch, Server, report};
 use table::{Fate, Row};
 
 /// What an attacker wants served: it would leave a trace that can be read.
-const SMUGGLED: &str = "POST /lock?client=smuggled HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+const SMUGGLED: &str = "POST /lock?client=smuggled HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
 /// The request after a request that is fine: it shows that the end of the one before was found.
-const HONEST: &str = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+const HONEST: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 #[test]
 fn what_could_be_read_in_two_ways_is_read_in_one() {

@@ -36,7 +36,7 @@ fn one_connection_past_the_limit_is_told_when_to_come_back() {
         inside.pop();
         let mut next = until("there is room again", PATIENCE, || {
             let mut client = server.client();
-            client.call("GET", "/healthz", "").is_ok_and(|answer| answer.status == 200).then_some(client)
+            client.call("GET", "/lock", "").is_ok_and(|answer| answer.status == 200).then_some(client)
         });
         is_served(&mut next);
         inside.push(next);

@@ -44,8 +44,8 @@ impl Fate {
 /// A body that its call takes.
 const BODY: &str = "{\"capacity\":1}";
 /// The call it belongs to. Its head is left open.
-const PUT: &str = "PUT /v1/resources/hostile HTTP/1.1\r\nhost: x\r\n";
-const GET: &str = "GET /healthz HTTP/1.1\r\nhost: x\r\n";
+const PUT: &str = "PUT /v1/resources/hostile HTTP/1.1\r\nhost: localhost\r\n";
+const GET: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n";
 
 use Fate::{CutOff, Last, Refused, Served, Then};
 
@@ -177,7 +177,7 @@ fn codings() -> Vec<Row> {
     }
     rows.push(row(
         "HTTP/1.0 with chunks",
-        format!("PUT /v1/resources/hostile HTTP/1.0\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n{chunked}"),
+        format!("PUT /v1/resources/hostile HTTP/1.0\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n{chunked}"),
         Refused(400),
     ));
     rows
@@ -243,7 +243,7 @@ fn chunks() -> Vec<Row> {
 /// Bodies where none is expected, coded ones, and halves of them. What is inside a body is never a request.
 fn bodies() -> Vec<Row> {
     let inside = |head: &str, more: &str| {
-        format!("{head} HTTP/1.1\r\nhost: x\r\n{more}content-length: {}\r\n\r\n{SMUGGLED}", SMUGGLED.len())
+        format!("{head} HTTP/1.1\r\nhost: localhost\r\n{more}content-length: {}\r\n\r\n{SMUGGLED}", SMUGGLED.len())
     };
     let mut rows = Vec::new();
     for (head, status) in [
@@ -284,7 +284,7 @@ fn bodies() -> Vec<Row> {
     for (name, body) in [("no body", ""), ("half a body", &BODY[..7])] {
         rows.push(row(format!("{name} and gone"), format!("{PUT}content-length: 14\r\n\r\n{body}"), CutOff(400)));
     }
-    rows.push(row("half a head and gone", "POST /lock?client=smuggled HTTP/1.1\r\nhost: x\r\n", CutOff(400)));
+    rows.push(row("half a head and gone", "POST /lock?client=smuggled HTTP/1.1\r\nhost: localhost\r\n", CutOff(400)));
     rows.push(row("no end of the head and gone", SMUGGLED.trim_end_matches("\r\n").to_owned() + "\r\n", CutOff(400)));
     rows
 }
@@ -308,8 +308,8 @@ fn headers() -> Vec<Row> {
         get("x:", Served(200)),
         get("connection: close, host\r\nhost-x: y", Last(200)),
         get("x-request-id: two words\r\nx-request-id: b", Served(200)),
-        row("a space before the first header", "GET /healthz HTTP/1.1\r\n host: x\r\n\r\n", Refused(400)),
-        row("a fold before the first header", "GET /healthz HTTP/1.1\r\n\thost: x\r\n\r\n", Refused(400)),
+        row("a space before the first header", "GET /healthz HTTP/1.1\r\n host: localhost\r\n\r\n", Refused(400)),
+        row("a fold before the first header", "GET /healthz HTTP/1.1\r\n\thost: localhost\r\n\r\n", Refused(400)),
     ];
     for name in
         ["bad(name)", "bad name", "bad\"name\"", "bad/name", "bad[name]", "bad@name", "bad=name", "{bad}", "bad,name"]
@@ -342,8 +342,11 @@ fn hosts() -> Vec<Row> {
         row("no host in HTTP/1.0", "GET /healthz HTTP/1.0\r\n\r\n", Last(200)),
         row("two hosts in HTTP/1.0", "GET /healthz HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n", Refused(400)),
     ];
-    for host in ["", "x", "x:8080", "[::1]:8080", "xn--caf-dma.example"] {
+    for host in ["", "localhost", "LocalHost:8080", "[::1]:8080", "127.3.2.1"] {
         rows.push(row(format!("host {host:?}"), line(&format!("host: {host}\r\n")), Served(200)));
+    }
+    for host in ["x", "x:8080", "xn--caf-dma.example", "localhost.example", "[::2]", "10.0.0.1"] {
+        rows.push(row(format!("host {host:?}"), line(&format!("host: {host}\r\n")), Served(421)));
     }
     for host in ["a b", "a, b", "a/b", "a@b", "a?b", "a#b", "a\"b", "<a>", "a\\b", "caf\u{e9}"] {
         rows.push(row(format!("host {host:?}"), line(&format!("host: {host}\r\n")), Refused(400)));
@@ -392,21 +395,25 @@ fn request_lines() -> Vec<Row> {
         "GET http://a b/ HTTP/1.1",
         "GET /<script> HTTP/1.1",
     ] {
-        rows.push(row(format!("{line:?}"), format!("{line}\r\nhost: x\r\n\r\n"), Refused(400)));
+        rows.push(row(format!("{line:?}"), format!("{line}\r\nhost: localhost\r\n\r\n"), Refused(400)));
     }
     for (line, fate) in [
-        // To a proxy, which this is not; the path counts.
-        ("GET http://elsewhere.example/healthz HTTP/1.1", Served(200)),
-        ("GET https://elsewhere.example:1/lock HTTP/1.1", Served(200)),
-        ("GET http://elsewhere.example HTTP/1.1", Served(200)),
-        ("POST http://elsewhere.example/healthz HTTP/1.1", Served(405)),
+        // To a proxy, which this is not; the path counts, and so does the host, whatever the header says.
+        ("GET http://localhost/healthz HTTP/1.1", Served(200)),
+        ("GET https://127.0.0.1:1/lock HTTP/1.1", Served(200)),
+        ("GET http://localhost HTTP/1.1", Served(200)),
+        ("POST http://localhost/healthz HTTP/1.1", Served(405)),
+        ("GET http://elsewhere.example/healthz HTTP/1.1", Served(421)),
+        ("POST https://elsewhere.example:1/lock HTTP/1.1", Served(421)),
         ("OPTIONS * HTTP/1.1", Served(404)),
         ("GET * HTTP/1.1", Served(404)),
-        ("GET elsewhere.example:80 HTTP/1.1", Served(404)),
-        ("GET healthz HTTP/1.1", Served(404)),
-        ("GET ://x HTTP/1.1", Served(200)),
+        ("GET localhost:80 HTTP/1.1", Served(404)),
+        ("GET elsewhere.example:80 HTTP/1.1", Served(421)),
+        ("GET healthz HTTP/1.1", Served(421)),
+        ("GET ://x HTTP/1.1", Served(421)),
         // A tunnel is not made, so nothing goes through it.
-        ("CONNECT elsewhere.example:443 HTTP/1.1", Served(404)),
+        ("CONNECT localhost:443 HTTP/1.1", Served(404)),
+        ("CONNECT elsewhere.example:443 HTTP/1.1", Served(421)),
         ("CONNECT /lock HTTP/1.1", Served(405)),
         ("TRACE /lock HTTP/1.1", Served(405)),
         ("get /healthz HTTP/1.1", Served(405)),
@@ -418,22 +425,22 @@ fn request_lines() -> Vec<Row> {
         ("GET /healthz;a=b HTTP/1.1", Served(404)),
         ("GET \\healthz HTTP/1.1", Refused(400)),
     ] {
-        rows.push(row(line, format!("{line}\r\nhost: x\r\n\r\n"), fate));
+        rows.push(row(line, format!("{line}\r\nhost: localhost\r\n\r\n"), fate));
     }
     rows.push(row("empty lines in front", format!("\r\n\r\n{GET}\r\n"), Served(200)));
     rows.push(row(
         "a method without end",
-        format!("{} /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "M".repeat(5_000)),
+        format!("{} /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", "M".repeat(5_000)),
         Served(405),
     ));
     rows.push(row(
         "a method past all bounds",
-        format!("{} /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "M".repeat(50_000)),
+        format!("{} /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", "M".repeat(50_000)),
         Refused(431),
     ));
     rows.push(row(
         "a target past all bounds",
-        format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "u".repeat(200_000)),
+        format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "u".repeat(200_000)),
         Refused(431),
     ));
     rows.push(row("a good request, then a bad one", format!("{GET}\r\n{GET}x : y\r\n\r\n"), Then(200, 400)));

@@ -36,7 +36,11 @@ pub(crate) struct Position {
 
 impl Client {
     pub(crate) fn connect(addr: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+        Client::on(TcpStream::connect_timeout(&addr, PATIENCE)?)
+    }
+
+    /// On a connection that is there.
+    pub(crate) fn on(stream: TcpStream) -> io::Result<Client> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -66,7 +70,8 @@ impl Client {
     }
 
     pub(crate) fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
-        let mut request = format!("{method} {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n", body.len());
+        let mut request =
+            format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
             let _ = write!(request, "{name}: {value}\r\n");
         }

@@ -12,7 +12,6 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
-const WINDOW_UPDATE: u8 = 8;
 const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -77,11 +76,6 @@ impl RawH2 {
 
     pub(crate) fn reset(&mut self, id: u32) {
         self.send(RST_STREAM, 0, id, &8_u32.to_be_bytes()).unwrap();
-    }
-
-    /// Makes room for more of an answer; stream 0 stands for all of them.
-    pub(crate) fn widen(&mut self, id: u32, by: u32) {
-        self.send(WINDOW_UPDATE, 0, id, &by.to_be_bytes()).unwrap();
     }
 
     /// The next thing that comes for a stream, within `patience`. Settings and pings are answered on the way.

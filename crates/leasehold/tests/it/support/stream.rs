@@ -48,7 +48,7 @@ impl EventStream {
     }
 
     fn with_header(mut stream: TcpStream, target: &str, header: &str) -> EventStream {
-        stream.write_all(format!("GET {target} HTTP/1.1\r\nhost: test\r\n{header}\r\n").as_bytes()).unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n{header}\r\n").as_bytes()).unwrap();
         let mut stream = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -76,7 +76,7 @@ impl HttpsClient {
         let authorization = bearer.map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
         let length = body.len();
         let head =
-            format!("{method} {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n{authorization}\r\n");
+            format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n{authorization}\r\n");
         let stream = self.stream.get_mut();
         stream.write_all(format!("{head}{body}").as_bytes())?;
         stream.flush()?;

@@ -138,7 +138,7 @@ fn cookies_of_a_login_are_for_encrypted_connections_alone() {
     let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{head}"));
     let cookie = header("set-cookie: ");
     assert!(cookie.starts_with("__Host-leasehold-login=") && cookie.ends_with("; Secure"), "{cookie}");
-    assert!(header("location: ").contains("redirect_uri=https%3A%2F%2Ftest%2Fcallback"), "{head}");
+    assert!(header("location: ").contains("redirect_uri=https%3A%2F%2Flocalhost%2Fcallback"), "{head}");
 }
 
 /// The guide's own lines, with the server in between.
