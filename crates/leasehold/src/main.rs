@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::{Cli, Command, PolicyCommand, TokenCommand};
 use crate::commands::{Talk, talk};
@@ -69,8 +69,8 @@ fn main() -> ExitCode {
         Command::Revoke(args) => talk(&Talk::Revoke(&args)),
         Command::Doctor(args) => talk(&Talk::Doctor(&args)),
         Command::Demo(args) => commands::demo(&args),
-        Command::Completions(args) => commands::completions(&args),
-        Command::Man(args) => commands::man(&args),
+        Command::Completions(args) => commands::completions(&args, Cli::command()),
+        Command::Man(args) => commands::man(&args, Cli::command()),
         #[cfg(unix)]
         Command::Run(args) => run::run(&args),
         #[cfg(unix)]

@@ -65,7 +65,12 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn start(transport: Transport, clock: LeaseClock) -> Result<Worker, Error> {
         let cannot = |error: std::io::Error| Error::Setting(format!("the client's thread cannot be started: {error}"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            // Threads of callbacks are gone soon after them: a client is one thread.
+            .thread_keep_alive(Duration::from_millis(100))
+            .build()
+            .map_err(cannot)?;
         let core = Arc::new(Core {
             transport,
             clock,

@@ -26,7 +26,7 @@ const OVERLAP: Duration = Duration::from_secs(5);
 /// A caller that asks once still settles what is not known, for so long.
 const ONCE: Duration = Duration::from_secs(5);
 /// A call that lasted longer than this stood in a queue.
-const PARKED: Duration = Duration::from_secs(1);
+const PARKED: Duration = Duration::from_millis(100);
 
 /// How a search ended.
 #[derive(Debug)]

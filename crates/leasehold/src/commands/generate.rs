@@ -2,26 +2,25 @@
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
+use clap::Command;
 
 use super::Failed;
 use super::args::{CompletionsArgs, ManArgs};
-use crate::cli::Cli;
 
-pub(super) fn completions(args: &CompletionsArgs) {
+pub(super) fn completions(args: &CompletionsArgs, mut whole: Command) {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "leasehold", &mut text);
+    clap_complete::generate(args.shell, &mut whole, "leasehold", &mut text);
     write(&text);
 }
 
-pub(super) fn man(args: &ManArgs) -> Result<(), Failed> {
+pub(super) fn man(args: &ManArgs, whole: Command) -> Result<(), Failed> {
     let failed = |error: std::io::Error| Failed::Refused(format!("a page cannot be written: {error}"));
     if let Some(directory) = &args.to {
         std::fs::create_dir_all(directory).map_err(failed)?;
-        return clap_mangen::generate_to(Cli::command(), directory).map_err(failed);
+        return clap_mangen::generate_to(whole, directory).map_err(failed);
     }
     let mut text = Vec::new();
-    clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(failed)?;
+    clap_mangen::Man::new(whole).render(&mut text).map_err(failed)?;
     write(&text);
     Ok(())
 }

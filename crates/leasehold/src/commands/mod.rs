@@ -109,13 +109,13 @@ pub(crate) fn demo(args: &DemoArgs) -> ExitCode {
     ended(outcome)
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
-    generate::completions(args);
+pub(crate) fn completions(args: &CompletionsArgs, whole: clap::Command) -> ExitCode {
+    generate::completions(args, whole);
     ExitCode::SUCCESS
 }
 
-pub(crate) fn man(args: &ManArgs) -> ExitCode {
-    ended(generate::man(args))
+pub(crate) fn man(args: &ManArgs, whole: clap::Command) -> ExitCode {
+    ended(generate::man(args, whole))
 }
 
 fn ended(outcome: Result<(), Failed>) -> ExitCode {
