@@ -104,7 +104,8 @@ impl Client {
         let Handover { id, token, slot, terms, ttl } = handover;
         let grant = Grant { id, token, slot, length: terms.length, waited: None };
         let (on_notice, persists) = (request.notices(), request.persists());
-        let offer = Offer { grant, terms, ttl, max_hold: request.longest(), persists, on_notice };
+        let (max_hold, tells_renewals) = (request.longest(), request.tells_renewals());
+        let offer = Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals };
         let core = Arc::clone(&self.worker.core);
         let held = self.worker.spawn(async move { Held::begin(&core, offer) })?.await;
         Ok(Lease::new(held.map_err(|_| Error::Closed)?, Arc::clone(&self.worker)))

@@ -63,6 +63,7 @@ impl Request {
             persists: false,
             on_progress: None,
             on_notice: None,
+            tells_renewals: false,
         };
         Request { worker, wish, on_lost: None, on_at_risk: None, on_renewed: None }
     }
@@ -127,6 +128,7 @@ impl Request {
 
     /// Called after each renewal.
     pub fn on_renewed(mut self, callback: impl Fn(Terms) + Send + Sync + 'static) -> Request {
+        self.wish.tells_renewals = true;
         self.on_renewed = Some(Arc::new(callback));
         self
     }
@@ -177,6 +179,10 @@ impl Request {
 
     pub(crate) fn longest(&self) -> Option<Duration> {
         self.wish.max_hold
+    }
+
+    pub(crate) fn tells_renewals(&self) -> bool {
+        self.wish.tells_renewals
     }
 
     pub(crate) fn persists(&self) -> bool {

@@ -34,6 +34,8 @@ pub(crate) struct Wish {
     pub(crate) persists: bool,
     pub(crate) on_progress: Option<OnProgress>,
     pub(crate) on_notice: Option<OnNotice>,
+    /// Renewals are told, too.
+    pub(crate) tells_renewals: bool,
 }
 
 impl Wish {
@@ -76,8 +78,11 @@ pub(crate) async fn acquire(
         };
         match sought {
             Sought::Granted { grant, terms } => {
-                let Wish { ttl, max_hold, persists, on_notice, .. } = wish;
-                return Ok(Held::begin(&core, Offer { grant, terms, ttl, max_hold, persists, on_notice }));
+                let Wish { ttl, max_hold, persists, on_notice, tells_renewals, .. } = wish;
+                return Ok(Held::begin(
+                    &core,
+                    Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals },
+                ));
             }
             Sought::Ended => {
                 ended += 1;

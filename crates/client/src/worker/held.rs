@@ -35,6 +35,8 @@ pub(crate) struct Offer {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) persists: bool,
     pub(crate) on_notice: Option<OnNotice>,
+    /// Renewals are told, too.
+    pub(crate) tells_renewals: bool,
 }
 
 pub(crate) struct Held {
@@ -50,6 +52,7 @@ pub(crate) struct Held {
     pub(super) persists: bool,
     /// To whoever calls the user's callbacks, apart from renewal.
     notices: Option<mpsc::UnboundedSender<Notice>>,
+    tells_renewals: bool,
     renewer: Mutex<Option<JoinHandle<()>>>,
     /// How its release ended. One release is sent, however often it is asked for.
     pub(super) released: OnceCell<Released>,
@@ -64,7 +67,7 @@ impl fmt::Debug for Held {
 impl Held {
     /// Begins to renew. On the worker's thread.
     pub(crate) fn begin(core: &Arc<Core>, offer: Offer) -> Arc<Held> {
-        let Offer { grant, terms, ttl, max_hold, persists, on_notice } = offer;
+        let Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals } = offer;
         let hold_until = max_hold.map(|span| terms.sent_at + span);
         let watch = Watch::new(terms, super::factor()).holding_until(hold_until).persisting(persists);
         let notices = on_notice.map(|on_notice| {
@@ -87,6 +90,7 @@ impl Held {
             lost: watch::Sender::new(None),
             persists,
             notices,
+            tells_renewals,
             renewer: Mutex::new(None),
             released: OnceCell::new(),
         });
@@ -136,7 +140,9 @@ impl Held {
     /// Held again, if it was lost and persists.
     pub(super) fn tell_renewed(&self, terms: Terms) {
         self.lost.send_if_modified(|lost| lost.take().is_some());
-        self.tell(Notice::Renewed(terms));
+        if self.tells_renewals {
+            self.tell(Notice::Renewed(terms));
+        }
     }
 
     fn tell(&self, notice: Notice) {
