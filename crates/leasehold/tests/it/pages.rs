@@ -1,12 +1,18 @@
 //! Web pages, as far as the service sees them: the headers that browsers send along. What a real browser makes of the answers
 //! is in `tests/browser`.
 
+use std::fmt::Write as _;
+
 use crate::support::{Came, Client, Launch, RawH2, Response, Server};
 
 fn ask(client: &mut Client, method: &str, target: &str, headers: &[(&str, &str)]) -> Response {
     // `host` is among them, and so no other is sent.
-    let head: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    client.send_raw(format!("{method} {target} HTTP/1.1\r\n{head}content-length: 0\r\n\r\n").as_bytes()).unwrap();
+    let mut request = format!("{method} {target} HTTP/1.1\r\ncontent-length: 0\r\n");
+    for (name, value) in headers {
+        let _ = write!(request, "{name}: {value}\r\n");
+    }
+    request.push_str("\r\n");
+    client.send_raw(request.as_bytes()).unwrap();
     client.receive().unwrap()
 }
 

@@ -100,7 +100,7 @@ fn answers_that_are_not_read_cost_little_and_are_given_up() {
     client.call("POST", &format!("{pool}/borrow"), "{\"ttl\":3600}").unwrap().expect(200);
     for mut socket in sockets {
         socket.set_read_timeout(Some(LATEST)).unwrap();
-        let (mut read, mut bytes) = (0, [0; 64 * 1024]);
+        let (mut read, mut bytes) = (0, vec![0; 64 * 1024]);
         while let Ok(more @ 1..) = socket.read(&mut bytes) {
             read += more;
         }
