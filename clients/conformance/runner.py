@@ -11,6 +11,7 @@ import rows_asking  # noqa: F401  (each module adds its rows)
 import rows_holding  # noqa: F401
 import rows_hosts  # noqa: F401
 import rows_waiting  # noqa: F401
+from driver import DRIVERS
 from scene import ROWS, Row, Scene, Verdict
 from server import Server
 
@@ -50,7 +51,7 @@ def cases(clients: list[str], numbers: set[int] | None = None) -> list[Case]:
         for client in clients
         for row in sorted(ROWS, key=lambda row: row.number)
         for kind in row.kinds
-        if numbers is None or row.number in numbers
+        if row.number in (numbers or DRIVERS[client].get("rows") or {row.number})
     ]
 
 
