@@ -219,7 +219,14 @@ impl Engine {
             }
             Kind::Pool | Kind::Claim => self.state.named(rix, &acquire.key.as_ref()?.name),
         };
-        let claim = &self.state.claims[cix?];
+        let mut cix = cix?;
+        if planted!(OwnersClaimMistaken) {
+            // The claim in the lowest slot, if it has the same owner.
+            let lowest = self.state.resources[rix].slots.iter().next().map(|(_, cix)| cix);
+            let is_owned = |cix: &state::Cix| self.state.claims[*cix].client() == acquire.client.as_ref();
+            cix = lowest.filter(is_owned).unwrap_or(cix);
+        }
+        let claim = &self.state.claims[cix];
         Some(Known { is_seen: claim.seen, granted_at: claim.granted_at })
     }
 

@@ -1,9 +1,5 @@
 //! Every bound of the engine, by name. The settings come from the operator; the constants are part of the design.
 
-/// Deadlines handled in one step. A hundred thousand leases on one deadline are worked off in steps of this size,
-/// with other commands in between.
-pub const EXPIRIES_PER_STEP: usize = 256;
-
 /// Tokens stay below 2^53 so that every JSON reader can hold them. Reaching it takes 2 800 years at 100 000 a second.
 pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 
@@ -25,6 +21,9 @@ pub struct Limits {
     pub waiting_max: usize,
     /// Resources that were given a capacity, or that some claim refers to.
     pub resources_max: usize,
+    /// Deadlines handled in one step. A hundred thousand leases on one deadline are worked off in steps of this size,
+    /// with other commands in between. No operator sets it; small worlds do, to have more due than one step does.
+    pub due_per_step: usize,
 }
 
 impl Default for Limits {
@@ -36,6 +35,7 @@ impl Default for Limits {
             claims_max: 5_000_000,
             waiting_max: 100_000,
             resources_max: 5_000_000,
+            due_per_step: 256,
         }
     }
 }

@@ -18,6 +18,9 @@ impl Engine {
         let rix = self.state.resource(&acquire.resource);
         if let Some(repeated) = self.repeated(rix, &acquire)? {
             self.assert_touched(now, repeated);
+            if self.is_store_full && planted!(FullDiskRefusesRepeats) {
+                return Err(Refusal::StoreFull);
+            }
             return self.join(now, repeated, &acquire, out);
         }
         self.refuse_past_limits(&acquire.resource)?;
@@ -176,7 +179,9 @@ impl Engine {
 
     /// No caller waits for this claim any more, and none was told of a grant. A place that is to be kept stays.
     pub(crate) fn withdraw(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
-        if let Some(cix) = self.state.claim(claim) {
+        let is_spared =
+            |cix: &Cix| planted!(GrantedIsNotWithdrawn) && self.state.claims[*cix].status != Status::Waiting;
+        if let Some(cix) = self.state.claim(claim).filter(|cix| !is_spared(cix)) {
             let keep_us = self.state.claims[cix].keep_us();
             match self.state.claims[cix].status {
                 Status::Waiting if keep_us > 0 => {

@@ -5,15 +5,14 @@ use crate::change::{Change, Ending};
 use crate::command::Command;
 use crate::fact::Status;
 use crate::ids::Kind;
-use crate::limits::EXPIRIES_PER_STEP;
 use crate::state::Cix;
 use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
 
 impl Engine {
-    /// Works off what is due, earliest first, at most `EXPIRIES_PER_STEP` claims. Stops early only when done.
+    /// Works off what is due, earliest first, at most `due_per_step` claims. Stops early only when done.
     pub(crate) fn expire_due(&mut self, now: Moment, out: &mut Outbox) {
-        for _ in 0..EXPIRIES_PER_STEP {
+        for _ in 0..self.limits.due_per_step {
             match self.state.deadlines.first() {
                 Some(&(looked_at, cix)) if looked_at <= now.at => {
                     let due_at = self.state.claims[cix].due_at();

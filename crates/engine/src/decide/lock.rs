@@ -47,6 +47,9 @@ impl Engine {
             }
         };
         if let Some(holder) = renewed {
+            if self.is_store_full && planted!(FullDiskRefusesRenewals) {
+                return Err(Refusal::StoreFull);
+            }
             self.extend(now, holder, acquire.ttl_us, out);
             return Ok(Reply::Lock(self.state.view_lock(now, &key), LockNews::Renewed));
         }

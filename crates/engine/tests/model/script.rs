@@ -115,6 +115,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         claims_max: 1_000,
         waiting_max: 1_000,
         resources_max: 1_000,
+        ..Limits::default()
     };
     let few_retained = Limits { retained_max: 3, ..roomy.clone() };
     let long_retained = Limits { retain_us: 60, retained_max: 15, grace_us: 3, ..roomy.clone() };

@@ -14,6 +14,7 @@
 //! [`Partition::hand_back`], a caller that left while parked with [`Partition::leave`]. Both are ordered like any
 //! other command.
 
+mod check;
 mod clock;
 mod company;
 mod parked;
@@ -236,10 +237,9 @@ impl<R> Partition<R> {
     pub fn leave(&mut self, clocks: Clocks, ticket: Ticket) {
         // Time first, while the caller is still known: a grant that is due goes to it as an answer, which the driver finds
         // undeliverable and hands back.
-        if !planted!(LeaverLeavesBeforeTime) {
-            self.pass_time(clocks, None);
-        }
-        if let Some(parked) = self.parked.take(ticket)
+        let early = if planted!(GrantedIsNotWithdrawn) { self.parked.take(ticket) } else { None };
+        self.pass_time(clocks, None);
+        if let Some(parked) = early.or_else(|| self.parked.take(ticket))
             && !planted!(LeaverStaysInLine)
         {
             self.abandon(clocks, &parked);
@@ -272,6 +272,9 @@ impl<R> Partition<R> {
             return None;
         }
         self.now(clocks);
+        if planted!(UpkeepCharged) {
+            self.clock.change_made();
+        }
         let batch = self.batch.seal();
         self.in_flight = Some(batch.last);
         if planted!(AckBeforeSync) {
@@ -290,7 +293,7 @@ impl<R> Partition<R> {
         let durable = self.in_flight.take().expect("an append was under way");
         self.now(clocks);
         let are_more = !self.batch.is_empty();
-        self.clock.became_durable(are_more);
+        self.clock.became_durable(are_more && !planted!(UpkeepCharged));
         self.undurable_since_mono_us = are_more.then_some(clocks.mono_us);
         self.release(durable);
     }
@@ -331,7 +334,9 @@ impl<R> Partition<R> {
     /// From now on nothing new is taken on. Parked callers are told; what is in the journal's hands is finished.
     pub fn shut_down(&mut self, clocks: Clocks) {
         self.is_shutting_down = true;
-        self.pass_time(clocks, None);
+        if !planted!(GrantedIsNotWithdrawn) {
+            self.pass_time(clocks, None);
+        }
         self.dismiss(clocks);
         self.take_turns(clocks);
         let now = self.now(clocks);
@@ -421,15 +426,10 @@ impl<R> Partition<R> {
 
     /// Everything up to here is durable.
     pub fn durable(&self) -> Position {
-        self.answers.durable()
-    }
-
-    /// Whether the partition remembers nothing about callers of claims that are gone. For tests and simulations.
-    pub fn check(&self) {
-        self.engine.check();
-        for claim in self.parked.claims().chain(self.company.claims()) {
-            assert!(self.engine.is_known(claim), "only claims that are there have callers: {claim:?}");
+        if planted!(DurableForgotten) && !self.is_journaled {
+            return Position(0);
         }
+        self.answers.durable()
     }
 
     fn mono_us(&self) -> u64 {

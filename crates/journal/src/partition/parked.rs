@@ -116,6 +116,17 @@ impl<R> ParkedCallers<R> {
         self.by_claim.iter().map(|&(claim, _)| claim)
     }
 
+    /// Panics when a caller could not be found by one of the ways there are.
+    pub(super) fn check(&self) {
+        let timed = self.by_ticket.values().filter(|parked| parked.until != Time::NEVER).count();
+        assert_eq!((self.by_claim.len(), self.by_time.len()), (self.by_ticket.len(), timed), "parked callers");
+        for (ticket, parked) in &self.by_ticket {
+            assert!(self.by_claim.contains(&(parked.claim, *ticket)), "a parked caller is found by its claim");
+            let is_timed = self.by_time.contains(&(parked.until, *ticket));
+            assert_eq!(is_timed, parked.until != Time::NEVER, "a parked caller is found by its time");
+        }
+    }
+
     pub(super) fn next_due(&self) -> Option<Time> {
         self.by_time.first().map(|&(until, _)| until)
     }

@@ -5,7 +5,7 @@ use leasehold_engine::{
     Change, ClaimId, ClaimStatus, Command, Effect, Ending, Kind, Known, LockNews, Moment, Outbox, Patience, Refusal,
     Reply, What,
 };
-use leasehold_engine::{Wish, planted};
+use leasehold_engine::{Time, Wish, planted};
 
 use super::parked::{ForWhat, Parked, Ticket, Turn};
 use super::{CALLERS_PER_STEP, Clocks, Denial, Happened, Partition, Request, Told};
@@ -33,7 +33,8 @@ impl<R> Partition<R> {
         let listen_until = now.at.plus(listen_us);
         let (claim, for_what, until) = match (asked, answer) {
             (Asked::Slot { resource, wait_us, .. }, Ok(Reply::Waiting(claim))) => {
-                (claim, ForWhat::Slot { resource }, now.at.plus(wait_us))
+                let until = if planted!(WaitOfTheLongest) { Time::NEVER } else { now.at.plus(wait_us) };
+                (claim, ForWhat::Slot { resource }, until)
             }
             (Asked::Turn { .. }, Ok(Reply::Waiting(claim))) => {
                 if listen_us == 0 {
@@ -121,6 +122,9 @@ impl<R> Partition<R> {
             Command::Update { claim, update } if update.ttl_us.is_some() => Some(*claim),
             _ => None,
         };
+        if planted!(DueInTheStepOfTheCommand) {
+            self.engine.handle_time_before(now, &command, &mut out);
+        }
         let answer = self.engine.handle(now, command, &mut out);
         if let Some(claim) = named.filter(|_| answer.is_ok()) {
             // A caller that calls it by its name knows of it.
@@ -158,7 +162,9 @@ impl<R> Partition<R> {
         self.head = self.head.next();
         self.marked_at = now.at;
         if self.is_journaled {
-            self.clock.change_made();
+            if !planted!(UpkeepCharged) {
+                self.clock.change_made();
+            }
             self.undurable_since_mono_us.get_or_insert(self.clock.seen_mono_us());
             let position = self.batch.push(now, change);
             assert_eq!(position, self.head, "the batch and the gate count alike");
@@ -243,6 +249,9 @@ impl<R> Partition<R> {
     /// Shutting down: whoever is parked is told so, once what that does to its claim is durable.
     pub(super) fn dismiss(&mut self, clocks: Clocks) {
         while let Some(parked) = self.parked.take_any() {
+            if planted!(GrantedIsNotWithdrawn) {
+                self.pass_time(clocks, None);
+            }
             self.abandon(clocks, &parked);
             if planted!(ShutdownSaidEarly) {
                 self.tell_now(parked.to, Denial::ShuttingDown);
