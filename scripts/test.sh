@@ -41,7 +41,7 @@ measure --against "${CARGO_TARGET_DIR:-target}/debug/leasehold" --rounds 2
 echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $(($(date +%s) - began)) s" | tee -a "$log"
 
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
-figures=(model golden simulation 'small scopes' 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
+figures=(model golden simulation 'small scopes' callers 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
     schemathesis browser recipes clients bench)
 echo

@@ -30,6 +30,10 @@ faults! {
     HangUp = "hang-up",
     /// A client hangs up in the instant its answer is sent.
     HangUpAtAnswer = "hang-up-at-answer",
+    /// A client hangs up in the instant in which something is due, before the pulse has come round to it.
+    HangUpAtDeadline = "hang-up-at-deadline",
+    /// A request arrives in that instant: one that deletes, or any other.
+    RequestAtDeadline = "request-at-deadline",
     /// A client does nothing for a while: its leases run out.
     ClientPause = "client-pause",
     /// The process is stopped and goes on later (SIGSTOP, a sleeping laptop).
@@ -48,6 +52,8 @@ faults! {
     BitRot = "bit-rot",
     /// One append takes long.
     StoreLate = "store-late",
+    /// The store takes long over anything but an append: a part of a checkpoint, its own housekeeping.
+    UpkeepHangs = "upkeep-hangs",
     /// One append takes longer than anybody waits.
     StoreHangs = "store-hangs",
     /// A message to the store is lost.
@@ -62,8 +68,12 @@ faults! {
     WallStep = "wall-step",
     /// The driver gets no processor for a while.
     PulseLate = "pulse-late",
+    /// The pulse alone gets none, while requests are served.
+    PulseOversleeps = "pulse-oversleeps",
     /// Told to end: parked callers are answered, the rest is flushed.
     ShutDown = "shut-down",
+    /// The same in the instant in which something is due, before the pulse has come round to it.
+    ShutDownAtDeadline = "shut-down-at-deadline",
 }
 
 impl fmt::Display for Fault {

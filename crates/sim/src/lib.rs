@@ -15,6 +15,7 @@
 //! `leasehold-history` checks what clients of the pools heard, and nothing but that; `scope` walks every interleaving of
 //! a small world.
 
+pub mod callers;
 pub mod disk;
 pub mod fault;
 mod invariant;

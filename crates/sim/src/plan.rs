@@ -26,6 +26,8 @@ pub struct Plan {
     pub pools: usize,
     pub claimed: usize,
     pub locks: usize,
+    /// Leases and claims have an owner, as where callers sign on.
+    pub is_signed_on: bool,
     pub capacity_max: u32,
     pub faults: BTreeSet<Fault>,
     /// How often a fault that can happen does, in a thousand chances.
@@ -36,6 +38,8 @@ pub struct Plan {
     pub limits: Limits,
     pub partition_limits: PartitionLimits,
     pub checkpoint_every: u64,
+    /// How often a client asks for several at once, in a thousand.
+    pub bursts: u64,
     pub ttl_max_us: u64,
     pub think_max_us: u64,
     /// The longest pause between two faults of a node.
@@ -56,7 +60,8 @@ impl Plan {
         let place = if rng.chance(550) { Place::Embedded } else { Place::Cluster { nodes: 2 + rng.index(2) } };
         let clients = 2 + rng.index(5);
         let (pools, claimed, locks) = (1 + rng.index(2), rng.index(3), rng.index(3));
-        let capacity_max = u32::try_from(rng.range(1, 3)).expect("small");
+        let bursts = rng.pick(&[0, 0, 100, 300]);
+        let capacity_max = u32::try_from(rng.range(1, 3) + bursts / 100).expect("small");
         // A random subset: with few kinds of faults at a time, each gets far.
         let density = rng.pick(&[150, 300, 500, 800]);
         let faults = Fault::ALL.iter().copied().filter(|_| rng.chance(density)).collect::<Vec<_>>();
@@ -67,6 +72,8 @@ impl Plan {
             claims_max: rng.pick(&[6, 12, 1000]),
             waiting_max: rng.pick(&[2, 5, 1000]),
             resources_max: 1000,
+            // Small enough that more is due than one step does.
+            due_per_step: rng.pick(&[1, 2, 256, 256]),
         };
         let partition_limits = PartitionLimits {
             callers_max: rng.pick(&[4, 1000, 1000]),
@@ -80,6 +87,7 @@ impl Plan {
             pools,
             claimed,
             locks,
+            is_signed_on: rng.chance(400),
             capacity_max,
             faults: faults.into_iter().collect(),
             rate: rng.pick(&[40, 100, 200]),
@@ -88,6 +96,7 @@ impl Plan {
             limits,
             partition_limits,
             checkpoint_every: rng.pick(&[5, 15, 40, 1_000_000]),
+            bursts,
             ttl_max_us: rng.pick(&[400_000, 1_500_000, 4_000_000]),
             think_max_us: rng.pick(&[40_000, 150_000, 400_000]),
             strike_max_us: 500_000,

@@ -244,7 +244,15 @@ impl Scope {
 }
 
 fn limits() -> Limits {
-    Limits { grace_us: UNIT, retain_us: UNIT, retained_max: 3, claims_max: 5, waiting_max: 3, resources_max: 2 }
+    Limits {
+        grace_us: UNIT,
+        retain_us: UNIT,
+        retained_max: 3,
+        claims_max: 5,
+        waiting_max: 3,
+        resources_max: 2,
+        ..Limits::default()
+    }
 }
 
 fn name(client: u8) -> Arc<str> {

@@ -94,6 +94,14 @@ rare! {
     ServiceTimeWentBack,
     TimeMarkWritten,
     WallSteppedBack,
+    AnsweredAfterItsLease,
+    UpkeepLongerThanStretch,
+    MoreDueThanOneStep,
+    LeftWhenDue,
+    ShutDownWhenDue,
+    RenewedWhileDiskLow,
+    JoinedWhileDiskLow,
+    SharedByOwner,
 }
 
 /// How often each happened.

@@ -1,7 +1,32 @@
-//! Disk full: grants are refused first, so that releases and expiries still fit.
+//! Disk full: grants are refused first, so that releases and expiries still fit; who has something keeps it.
+
+use leasehold_engine::{Command, Time};
 
 use super::{Check, ensure};
+use crate::ledger::{Ledger, State, is_lock};
 
 pub(crate) fn on_claimed(was_low: bool) -> Check {
     ensure(!was_low, "room", || "a claim was taken on while the disk is nearly full".to_owned())
+}
+
+/// A call was refused because the disk is nearly full, with all that happened being durable: it asked for something new.
+pub(crate) fn on_refusal(ledger: &Ledger, command: &Command, at: Time) -> Check {
+    let acquire = match command {
+        Command::Acquire(acquire) => acquire,
+        Command::Configure { .. } => return Ok(()),
+        other => return ensure(false, "room", || format!("nothing new is taken on by {other:?}")),
+    };
+    let its_own = ledger.living().find(|(_, entry)| {
+        let same_key = acquire.key.is_some() && entry.key == acquire.key;
+        let same_client = is_lock(&entry.resource) && entry.client == acquire.client;
+        let is_over = match entry.state {
+            State::Waiting => entry.wait_until <= at,
+            State::Active => entry.deadline() <= at,
+            State::Grace | State::Lapsed | State::Ended(_) => true,
+        };
+        entry.resource == acquire.resource && (same_key || same_client) && !is_over
+    });
+    ensure(its_own.is_none(), "room", || {
+        format!("the disk is nearly full, and a caller was refused its own {its_own:?}")
+    })
 }

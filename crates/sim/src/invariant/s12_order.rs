@@ -1,4 +1,4 @@
-//! S12: grant order is enqueue order among waiters still alive.
+//! S12: grant order is enqueue order among waiters still alive; positions order answers.
 
 use leasehold_engine::ClaimId;
 
@@ -8,4 +8,9 @@ use crate::ledger::Row;
 pub(crate) fn on_grant(row: &Row, claim: ClaimId) -> Check {
     let next = row.queue.first();
     ensure(next == Some(&claim), "S12", || format!("{claim:?} was granted, {next:?} is next"))
+}
+
+/// A process said something at `before`, and now at `position`.
+pub(crate) fn on_answer(before: u64, position: u64) -> Check {
+    ensure(position >= before, "S12", || format!("an answer at {position} left after one at {before}"))
 }

@@ -41,6 +41,8 @@ pub(crate) struct Held {
 pub(crate) struct Entry {
     pub(crate) resource: ResourceKey,
     pub(crate) claimed: u64,
+    /// Of whoever took it on.
+    pub(crate) epoch: u64,
     /// When that was decided, by the world's clock.
     pub(crate) claimed_us: u64,
     pub(crate) ttl_us: u64,

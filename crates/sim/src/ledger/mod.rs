@@ -64,6 +64,8 @@ pub(crate) struct Ledger {
     pub(crate) live: BTreeSet<ClaimId>,
     pub(crate) rows: BTreeMap<ResourceKey, Row>,
     pub(crate) last_token: u64,
+    /// How much of what is due one step does.
+    pub(crate) due_per_step: usize,
     /// A standby: the real engine, fed from the durable bytes only.
     pub(crate) standby: Engine,
     pub(crate) rare: RareCounts,
@@ -90,6 +92,7 @@ impl Ledger {
             live: BTreeSet::new(),
             rows: BTreeMap::new(),
             last_token: 0,
+            due_per_step: limits.due_per_step,
             standby: Engine::new(limits),
             rare: RareCounts::default(),
         }

@@ -2,7 +2,7 @@
 
 use leasehold_engine::{Change, ClaimId, Claimed, Ending, Kind, Lease, Moment};
 
-use super::{Asks, Entry, Held, LeaseLog, Ledger, News, Row, State, When};
+use super::{Asks, Entry, Held, LeaseLog, Ledger, News, Row, State, When, is_lock};
 use crate::invariant::{self, Check, ensure};
 use crate::sometimes::Rare;
 
@@ -49,7 +49,10 @@ impl Ledger {
                 if entry.state == State::Waiting {
                     entry.wait_until = entry.wait_until.max(*wait_until);
                 }
+                let is_owned = entry.client.is_some() && !is_lock(&entry.resource);
                 self.rare.hit(Rare::TwoCallersOnOneClaim);
+                self.rare.hit_if(is_owned, Rare::SharedByOwner);
+                self.rare.hit_if(when.is_low, Rare::JoinedWhileDiskLow);
             }
             Change::Kept { claim, wait_until } => self.entry(*claim)?.wait_until = *wait_until,
             Change::Granted { claim, slot, token, lease } => {
@@ -70,6 +73,7 @@ impl Ledger {
                     ttl_us: lease.deadline.since(moment.at),
                     when,
                 });
+                self.rare.hit_if(when.is_low, Rare::RenewedWhileDiskLow);
                 self.rare.hit_if(was == State::Grace, Rare::LockRenewedInGrace);
                 self.rare.hit_if(was == State::Lapsed, Rare::LockRenewedAfterGrace);
             }
@@ -112,6 +116,7 @@ impl Ledger {
         let entry = Entry {
             resource: resource.clone(),
             claimed: self.head,
+            epoch: self.epoch,
             claimed_us: when.world_us,
             ttl_us: *ttl_us,
             wait_until: *wait_until,
@@ -152,8 +157,9 @@ impl Ledger {
         row.holders.push((held.slot, claim));
         row.last_token = held.token;
         self.last_token = held.token;
-        let position = self.head;
+        let (position, epoch) = (self.head, self.epoch);
         let entry = self.entry(claim)?;
+        invariant::l7_gone::on_grant(claim, entry, epoch)?;
         invariant::s05_releases::on_grant(claim, entry)?;
         invariant::s14_unknown::on_grant(claim, entry, asks)?;
         entry.state = State::Active;

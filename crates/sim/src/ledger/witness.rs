@@ -173,6 +173,10 @@ impl Ledger {
                 });
                 ensure(spent, "S13", || "a key was called spent, but nothing that ended had it".to_owned())
             }
+            // Whoever asks for something names no claim that could be missing.
+            (Refusal::NoSuchClaim | Refusal::NotHeld { .. } | Refusal::Ended(_), Command::Acquire(acquire)) => {
+                ensure(false, NAME, || format!("{:?} was asked for, and the answer was {refusal:?}", acquire.id))
+            }
             (Refusal::NoSuchClaim, Command::Update { claim, .. } | Command::ViewClaim { claim }) => {
                 match self.claims.get(claim) {
                     Some(entry) => {

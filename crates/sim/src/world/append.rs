@@ -24,7 +24,7 @@ impl World {
         let plan_every = self.plan.checkpoint_every;
         let now_us = self.now_us;
         let Some(process) = &mut self.nodes[node].process else { return };
-        if process.in_flight.is_some() {
+        if process.in_flight.is_some() || process.is_keeping_up {
             return;
         }
         let Some(batch) = process.partition.take_batch(clocks) else { return };
@@ -32,8 +32,8 @@ impl World {
         let checkpoint = is_due.then(|| process.partition.begin_checkpoint(clocks));
         self.log_time(node);
         let whens = self.decided(node, &batch);
-        self.append_began(node);
         let Some(process) = &mut self.nodes[node].process else { return };
+        process.is_pending = true;
         process.requests += 1;
         let request = process.requests;
         process.in_flight = Some(InFlight { request, batch, whens, since_us: now_us, attempts: 0, checkpoint });
@@ -154,6 +154,7 @@ impl World {
         let Some(in_flight) = process.in_flight.take() else { return Ok(()) };
         let was_long = now_us - in_flight.since_us > STRETCH_MAX_US;
         process.partition.append_done(clocks);
+        process.append_allowance_us = STRETCH_MAX_US;
         process.appended += 1;
         if let Some(checkpoint) = &mut process.checkpoint {
             checkpoint.changed = true;

@@ -54,12 +54,17 @@ fn drift(rng: &mut Rng) -> i64 {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true by itself")]
 pub(super) struct Process {
     pub(super) partition: Partition<CallId>,
     pub(super) store: usize,
     pub(super) started_us: u64,
     pub(super) tick_at_us: u64,
     pub(super) tick_seq: u64,
+    /// It overslept.
+    pub(super) is_pulse_late: bool,
+    /// Until when it did.
+    pub(super) overslept_us: u64,
     pub(super) in_flight: Option<InFlight>,
     pub(super) requests: u64,
     /// Ownership is certain until then, on its own clock (a cluster).
@@ -67,14 +72,32 @@ pub(super) struct Process {
     pub(super) is_closing: bool,
     /// Service time and when it was that, oldest first, since the last batch was taken.
     pub(super) log: Vec<(u64, When)>,
+    /// Something that happened waits to become durable.
+    pub(super) is_pending: bool,
+    /// When its clock was last read, by the world's.
+    pub(super) read_us: u64,
     pub(super) is_low: bool,
+    /// The committer is in the store's hands for something that is no append.
+    pub(super) is_keeping_up: bool,
+    /// Of the pulse, in this second: since when, how often it ran, and how often something else was asked of the partition.
+    pub(super) pulse: Pulse,
     pub(super) appended: u64,
     pub(super) checkpoint: Option<Checkpoint>,
     /// Claims whose callers were told 502 by this process.
     pub(super) given_up: Vec<ClaimId>,
-    /// Of an append under way, or of being stopped: how much may still count as service.
+    /// The position of its last answer.
+    pub(super) told_at: u64,
+    /// While something waits to become durable, or of being stopped: how much may still count as service.
     pub(super) append_allowance_us: u64,
     pub(super) stop_allowance_us: u64,
+}
+
+/// How often the pulse ran since a second began, and how often there was a reason to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pulse {
+    pub(super) since_us: u64,
+    pub(super) ticks: u64,
+    pub(super) asked: u64,
 }
 
 #[derive(Debug)]
@@ -184,6 +207,7 @@ pub(super) enum CallState {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true by itself")]
 pub(super) struct Call {
     pub(super) client: usize,
     pub(super) node: usize,
@@ -197,6 +221,9 @@ pub(super) struct Call {
     pub(super) is_left: bool,
     /// … and the node knows.
     pub(super) is_hung_up: bool,
+    /// Nothing can be concluded from its not having been told: its process ended with it, or before what followed from its
+    /// leaving was durable.
+    pub(super) is_excused: bool,
     /// Its answer is taken in the instant it is sent, or not at all.
     pub(super) hangs_up_at_answer: bool,
     pub(super) answer: Option<(Result<Reply, Denial>, Stamp)>,
@@ -210,6 +237,37 @@ impl Call {
     pub(super) fn fresh(&self) -> Option<ClaimId> {
         match &self.command {
             Command::Acquire(acquire) => Some(acquire.id),
+            _ => None,
+        }
+    }
+
+    /// Inside a node, and not known to be gone.
+    pub(super) fn is_inside(&self) -> bool {
+        let is_inside = matches!(self.state, CallState::AtServer(_) | CallState::InChannel { .. });
+        is_inside && !self.is_hung_up
+    }
+
+    /// How long it is ready to be parked.
+    pub(super) fn waits_us(&self) -> u64 {
+        match &self.command {
+            Command::Acquire(acquire) => match acquire.patience {
+                Patience::For { wait_us } => wait_us,
+                Patience::Standing => self.listen_us,
+            },
+            _ => self.listen_us,
+        }
+    }
+
+    /// The claim that its answer tells whoever asked for it of.
+    pub(super) fn told_of(&self) -> Option<ClaimId> {
+        let (Command::Acquire(acquire), Some((Ok(reply), _))) = (&self.command, &self.answer) else { return None };
+        match reply {
+            Reply::Lease(view) => Some(view.claim),
+            Reply::Claim(view) => Some(view.id),
+            Reply::Lock(view, _) => {
+                let holder = view.holder.as_ref()?;
+                (Some(&holder.client) == acquire.client.as_ref()).then_some(holder.claim)
+            }
             _ => None,
         }
     }

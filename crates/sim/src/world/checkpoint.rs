@@ -1,10 +1,12 @@
 //! Checkpoints, in slices between appends, as the committer takes them.
 
-use leasehold_journal::{CheckpointStart, ChunkWriter, StoreError};
+use leasehold_journal::{CheckpointStart, ChunkWriter, STRETCH_MAX_US, StoreError};
 
 use super::bodies::Checkpoint;
 use super::node::End;
 use super::{Event, World, tell};
+use crate::fault::Fault;
+use crate::invariant::Check;
 use crate::sometimes::Rare;
 
 impl World {
@@ -28,6 +30,7 @@ impl World {
         if self.is_deferred(node, || Event::Checkpoint { node, incarnation }) || !self.is_certain(node) {
             return;
         }
+        self.maybe_hang(node, incarnation);
         match self.write_slice(node) {
             Ok(true) => {
                 let pause_us = self.store_rng.range(300, 20_000);
@@ -45,6 +48,43 @@ impl World {
                 self.end_process(node, End::Exit);
             }
         }
+    }
+
+    /// The committer is in the store's hands for long, though nothing is appended.
+    fn maybe_hang(&mut self, node: usize, incarnation: u64) {
+        if !self.is_idle(node) || !self.fails_at(Fault::UpkeepHangs, 2 * self.plan.rate) {
+            return;
+        }
+        let takes_us = self.store_rng.range(20_000, 1_800_000);
+        self.rare.hit_if(takes_us > STRETCH_MAX_US, Rare::UpkeepLongerThanStretch);
+        tell!(self, "node {node}: the store keeps the committer for {takes_us} us");
+        if let Some(process) = &mut self.nodes[node].process {
+            process.is_keeping_up = true;
+        }
+        if takes_us > STRETCH_MAX_US {
+            self.outages += 1;
+        }
+        self.after(takes_us, Event::KeptUp { node, incarnation });
+    }
+
+    /// Whether its committer is with nothing.
+    fn is_idle(&self, node: usize) -> bool {
+        let process = self.nodes[node].process.as_ref();
+        process.is_some_and(|process| process.in_flight.is_none() && !process.is_keeping_up)
+    }
+
+    pub(super) fn kept_up(&mut self, node: usize, incarnation: u64) -> Check {
+        if self.nodes[node].incarnation != incarnation || self.is_deferred(node, || Event::KeptUp { node, incarnation })
+        {
+            return Ok(());
+        }
+        if let Some(process) = &mut self.nodes[node].process {
+            process.is_keeping_up = false;
+        }
+        self.log_time(node);
+        self.deliver(node)?;
+        self.pump(node);
+        Ok(())
     }
 
     /// `true` while there is more.
@@ -83,6 +123,7 @@ impl World {
         {
             return;
         }
+        self.maybe_hang(node, incarnation);
         let Some(process) = &mut self.nodes[node].process else { return };
         let is_low = matches!(self.stores[process.store].room(), leasehold_journal::Room::Low { .. });
         if is_low != process.is_low {

@@ -1,6 +1,6 @@
 //! Clients: they ask, wait, lose patience, try again, and believe what they are told for as long as it lasts.
 
-use leasehold_engine::{Command, Patience, Wish};
+use leasehold_engine::{Command, Kind, Patience, Wish};
 
 use super::bodies::{Call, CallId, CallState, Retry};
 use super::clocks::fast;
@@ -31,7 +31,21 @@ impl World {
             return;
         }
         if let Some((command, listen_us)) = self.wish(client) {
+            if matches!(&command, Command::Acquire(acquire) if acquire.key.is_none())
+                && self.clients[client].rng.chance(self.plan.bursts)
+            {
+                self.ask_in_a_burst(client, &command, listen_us);
+            }
             self.ask(client, command, listen_us, 3);
+        }
+    }
+
+    /// The same several times over, in one instant: so much has the same deadline.
+    fn ask_in_a_burst(&mut self, client: usize, command: &Command, listen_us: u64) {
+        for _ in 0..self.clients[client].rng.range(1, 4) {
+            let again = self.again(command);
+            let id = self.make_call(client, again, listen_us, 0);
+            self.after(1_000, Event::Arrive(id));
         }
     }
 
@@ -55,6 +69,18 @@ impl World {
     }
 
     fn send_call(&mut self, client: usize, command: Command, listen_us: u64, retries_left: u32) {
+        let id = self.make_call(client, command, listen_us, retries_left);
+        if self.fails(Fault::RequestLost) {
+            return;
+        }
+        let mut delay_us = self.chance.range(50, 2_000);
+        if self.fails(Fault::RequestLate) {
+            delay_us += self.chance.range(10_000, 1_200_000);
+        }
+        self.after(delay_us, Event::Arrive(id));
+    }
+
+    pub(super) fn make_call(&mut self, client: usize, command: Command, listen_us: u64, retries_left: u32) -> CallId {
         self.remember_ask(&command);
         let node = match self.owner {
             Some(owner) if self.clients[client].rng.chance(930) => owner,
@@ -86,6 +112,7 @@ impl World {
             state: CallState::Flying,
             is_left: false,
             is_hung_up: false,
+            is_excused: false,
             hangs_up_at_answer: false,
             answer: None,
             heard_us: None,
@@ -96,14 +123,7 @@ impl World {
         let give_up_us = if hangs_up { self.chance.range(300, 60_000 + waits_us) } else { patience_us };
         self.after(give_up_us, Event::GiveUp(id));
         self.calls[id.0].hangs_up_at_answer = self.fails(Fault::HangUpAtAnswer);
-        if self.fails(Fault::RequestLost) {
-            return;
-        }
-        let mut delay_us = self.chance.range(50, 2_000);
-        if self.fails(Fault::RequestLate) {
-            delay_us += self.chance.range(10_000, 1_200_000);
-        }
-        self.after(delay_us, Event::Arrive(id));
+        id
     }
 
     fn remember_ask(&mut self, command: &Command) {
@@ -195,7 +215,7 @@ impl World {
             return;
         }
         let is_safe = match &call.command {
-            Command::Acquire(acquire) => acquire.key.is_some() || acquire.client.is_some(),
+            Command::Acquire(acquire) => acquire.key.is_some() || acquire.resource.kind() == Kind::Lock,
             Command::Return { .. } | Command::Configure { .. } => true,
             _ => false,
         };

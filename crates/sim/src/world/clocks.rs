@@ -19,7 +19,7 @@ impl World {
             let counts_us = passed_us.min(process.stop_allowance_us);
             process.stop_allowance_us -= counts_us;
             self.fair_us += counts_us;
-        } else if process.in_flight.is_some() {
+        } else if process.is_pending {
             let counts_us = passed_us.min(process.append_allowance_us);
             process.append_allowance_us -= counts_us;
             self.fair_us += counts_us;
@@ -67,17 +67,17 @@ impl World {
         let when = self.when();
         let Some(process) = &mut self.nodes[node].process else { return };
         let at = process.partition.service_time().0;
+        let is_pending = process.in_flight.is_some() || process.partition.has_batch();
+        if is_pending && !process.is_pending {
+            process.append_allowance_us = STRETCH_MAX_US;
+        }
+        process.is_pending = is_pending;
+        process.read_us = when.world_us;
         self.service_seen = self.service_seen.max(at);
         // The first time it was that: while service time stands still nothing new becomes due.
         match process.log.last_mut() {
             Some((last, earlier)) if *last >= at => earlier.is_low &= when.is_low,
             _ => process.log.push((at, when)),
-        }
-    }
-
-    pub(super) fn append_began(&mut self, node: usize) {
-        if let Some(process) = &mut self.nodes[node].process {
-            process.append_allowance_us = STRETCH_MAX_US;
         }
     }
 }

@@ -8,11 +8,13 @@ mod bodies;
 mod checkpoint;
 mod client;
 mod clocks;
+mod forestall;
 mod hear;
 mod node;
 mod record;
 mod rest;
 mod serve;
+mod watch;
 mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +77,11 @@ enum Event {
         node: usize,
         incarnation: u64,
     },
+    /// What the store did beside appends is over.
+    KeptUp {
+        node: usize,
+        incarnation: u64,
+    },
     Start(usize),
     Resume {
         node: usize,
@@ -128,6 +135,8 @@ pub struct World {
     lost: Option<(Batch, Vec<When>)>,
     ledger: Ledger,
     asks: Asks,
+    /// Claims that an answer told their caller of: it left the process, so nobody can tell whether it arrived.
+    known: BTreeSet<ClaimId>,
     /// The last expiry of each lease: position and when.
     expired: BTreeMap<ClaimId, (u64, When)>,
     fair_us: u64,
@@ -204,6 +213,7 @@ impl World {
             lost: None,
             ledger: Ledger::new(plan.limits.clone()),
             asks: Asks::default(),
+            known: BTreeSet::new(),
             expired: BTreeMap::new(),
             fair_us: 0,
             served_us: 0,
@@ -263,6 +273,7 @@ impl World {
             Event::KeepAlive { node, incarnation } => self.keep_alive(node, incarnation),
             Event::Checkpoint { node, incarnation } => self.step_checkpoint(node, incarnation),
             Event::LookAtRoom { node, incarnation } => self.look_at_room(node, incarnation),
+            Event::KeptUp { node, incarnation } => return self.kept_up(node, incarnation),
             Event::Start(node) => return self.start(node),
             Event::Resume { node, seq } => self.resume(node, seq),
             Event::RoomAgain { is_full: true } => self.disk.set_full(false),
@@ -327,6 +338,7 @@ fn event_number(event: &Event) -> u64 {
         Event::KeepAlive { .. } => 24,
         Event::Checkpoint { .. } => 25,
         Event::LookAtRoom { .. } => 26,
+        Event::KeptUp { .. } => 27,
         Event::Start(node) => 30 + *node as u64,
         Event::Resume { .. } => 40,
         Event::RoomAgain { .. } => 41,
@@ -335,7 +347,7 @@ fn event_number(event: &Event) -> u64 {
     }
 }
 
-fn said_in_panic(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn said_in_panic(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
 }

@@ -6,7 +6,7 @@ use leasehold_journal::record::BatchReader;
 use leasehold_journal::store::{Opened, Recovered};
 use leasehold_journal::{Batch, Opener, Partition, Recovery, STRETCH_MAX_US, StoreError, recover};
 
-use super::bodies::{CallId, CallState, Process};
+use super::bodies::{CallId, CallState, Process, Pulse};
 use super::{Event, World, tell};
 use crate::disk::Cut;
 use crate::fault::Fault;
@@ -146,15 +146,22 @@ impl World {
             started_us: self.now_us,
             tick_at_us: u64::MAX,
             tick_seq: 0,
+            is_pulse_late: false,
+            overslept_us: 0,
             in_flight: None,
             requests: 0,
             certain_until_us: CERTAIN_US,
             is_closing: false,
             log: Vec::new(),
+            is_pending: false,
+            read_us: self.now_us,
             is_low: false,
+            is_keeping_up: false,
+            pulse: Pulse { since_us: self.now_us, ..Pulse::default() },
             appended: 0,
             checkpoint: None,
             given_up: Vec::new(),
+            told_at: 0,
             append_allowance_us: STRETCH_MAX_US,
             stop_allowance_us: STRETCH_MAX_US,
         });
@@ -200,6 +207,8 @@ impl World {
             let call = &mut self.calls[id];
             let is_here = call.node == node && call.incarnation == incarnation;
             let waits = matches!(call.state, CallState::AtServer(_) | CallState::InChannel { .. });
+            // An orderly end has written down what followed from everything that it said.
+            call.is_excused |= is_here && (waits || how != End::ShutDown);
             if is_here && waits {
                 call.state = CallState::Over;
                 if !call.is_left {
@@ -332,7 +341,7 @@ impl World {
         Ok(())
     }
 
-    fn shut_down(&mut self, node: usize) -> Check {
+    pub(super) fn shut_down(&mut self, node: usize) -> Check {
         if self.nodes[node].is_stopped || !self.is_certain(node) {
             return Ok(());
         }

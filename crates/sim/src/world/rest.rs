@@ -87,7 +87,7 @@ impl World {
         self.check_history()?;
         let Some(owner) = self.owner else { return Ok(()) };
         if let Some(process) = &self.nodes[owner].process {
-            process.partition.engine().check();
+            process.partition.check();
             let facts = process.partition.engine().facts();
             invariant::s15_replay::same("the last state", &facts, &self.ledger.standby.facts())?;
             let retained = process.partition.totals().retained;

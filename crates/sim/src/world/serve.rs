@@ -1,10 +1,10 @@
 //! How a node serves: requests in, answers out, callers that leave. The same protocol as the server's driver: an answer
 //! is handed to its caller inside the process first; a caller that is gone by then hands it back.
 
-use leasehold_engine::{ClaimId, Command, Refusal};
+use leasehold_engine::{ClaimId, Command, Refusal, Time};
 use leasehold_journal::{Denial, Request, Told};
 
-use super::bodies::{CallId, CallState};
+use super::bodies::{CallId, CallState, Pulse};
 use super::node::End;
 use super::{Event, World, tell};
 use crate::fault::Fault;
@@ -35,6 +35,7 @@ impl World {
         call.state = CallState::AtServer(None);
         let request = Request { listen_us: call.listen_us, ..call.command.clone().into() };
         let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        process.pulse.asked += 1;
         let ticket = process.partition.submit(clocks, request, id);
         let call = &mut self.calls[id.0];
         call.state = CallState::AtServer(ticket);
@@ -63,7 +64,7 @@ impl World {
         let Some(wake_us) = process.partition.next_wake() else { return };
         let at_us = self.world_us(node, wake_us).max(self.now_us);
         let Some(process) = &mut self.nodes[node].process else { return };
-        if at_us < process.tick_at_us {
+        if at_us < process.tick_at_us && !process.is_pulse_late {
             process.tick_at_us = at_us;
             process.tick_seq += 1;
             let seq = process.tick_seq;
@@ -78,10 +79,22 @@ impl World {
         if self.is_deferred(node, || Event::Tick { node, seq }) || !self.is_certain(node) {
             return Ok(());
         }
+        if self.oversleeps(node) {
+            return Ok(());
+        }
+        self.forestall(node)?;
         let clocks = self.clocks(node);
         let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
         process.tick_at_us = u64::MAX;
         process.partition.tick(clocks);
+        let now_us = self.now_us;
+        if now_us >= process.pulse.since_us + 1_000_000 {
+            process.pulse = Pulse { since_us: now_us, ..Pulse::default() };
+        }
+        process.pulse.ticks += 1;
+        let (next, at) = (process.partition.engine().next_deadline(), process.partition.service_time());
+        self.rare.hit_if(next.is_some_and(|next| next <= at), Rare::MoreDueThanOneStep);
+        invariant::l9_pulse::on_tick(process.pulse.ticks, process.pulse.asked)?;
         self.log_time(node);
         self.deliver(node)?;
         self.pump(node);
@@ -99,6 +112,7 @@ impl World {
         let mut undelivered = Vec::new();
         for told in told {
             self.check_answer(node, &told)?;
+            self.check_times(node, &told)?;
             let Told { to, answer, epoch, position, untold, .. } = told;
             let call = &mut self.calls[to.0];
             call.answer = Some((answer, Stamp { epoch: epoch.0, position: position.0 }));
@@ -148,6 +162,10 @@ impl World {
         self.out.answers += 1;
         self.note(position);
         invariant::s06_durable::on_answer(&self.ledger, position)?;
+        if let Some(process) = &mut self.nodes[node].process {
+            let before = std::mem::replace(&mut process.told_at, position);
+            invariant::s12_order::on_answer(before, position)?;
+        }
         invariant::s10_fencing::on_answer(&self.ledger, told.epoch.0, position)?;
         if !self.plan.is_careless {
             invariant::s11_certainty::on_answer(told.epoch.0, self.ledger.epoch)?;
@@ -172,6 +190,11 @@ impl World {
         match &told.answer {
             Ok(reply) => self.ledger.witness(&call.command, &Ok(reply.clone()), position)?,
             Err(Denial::Refused(refusal)) => {
+                if *refusal == Refusal::StoreFull && !was_held && self.is_settled(node) {
+                    let process = self.nodes[node].process.as_ref();
+                    let at = process.map_or(Time(0), |process| process.partition.service_time());
+                    invariant::room::on_refusal(&self.ledger, &call.command, at)?;
+                }
                 self.ledger.witness(&call.command, &Err(refusal.clone()), position)?;
                 self.asks.refused.extend(fresh);
                 self.rare.hit_if(was_held && !was_parked, Rare::RefusalHeldAtGate);
@@ -256,6 +279,7 @@ impl World {
             return;
         }
         self.calls[id.0].state = CallState::OnWire;
+        self.known.extend(self.calls[id.0].told_of());
         if self.fails(Fault::ReplyLost) {
             return;
         }
@@ -280,8 +304,10 @@ impl World {
         };
         invariant::s14_unknown::at_rest(&self.ledger, &process.given_up, are_all_given_up)?;
         invariant::l2_waiters::at_rest(&self.ledger, process.partition.callers().parked)?;
+        invariant::l7_gone::at_rest(&self.ledger, |claim, entry| self.is_stood_for(claim, entry))?;
+        self.check_waits(node)?;
         if is_looked_at {
-            process.partition.engine().check();
+            process.partition.check();
             let facts = process.partition.engine().facts();
             invariant::s15_replay::same("the live state", &facts, &self.ledger.standby.facts())?;
             invariant::s15_replay::model(&self.ledger, &facts)?;

@@ -109,6 +109,7 @@ impl World {
             return (self.lock(client, resource, ttl_us), 0);
         }
         let key = self.some_key(client, ttl_us);
+        let owner = self.plan.is_signed_on.then(|| Arc::clone(&self.clients[client].name));
         let rng = &mut self.clients[client].rng;
         let listen_us = if rng.chance(500) { rng.range(0, 900_000) } else { 0 };
         let patience = match resource.kind() {
@@ -123,7 +124,7 @@ impl World {
             id: ClaimId(rng.next_u128()),
             ttl_us,
             patience,
-            client: None,
+            client: owner,
             key,
             metadata: None,
             quota: Quota::NONE,

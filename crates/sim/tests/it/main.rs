@@ -1,5 +1,6 @@
 //! The simulation's own tests: seeds, the same seed twice, small scopes, histories, and bugs it found before.
 
+mod callers;
 mod regressions;
 mod scopes;
 mod seeds;

@@ -1,9 +1,10 @@
 //! What the simulation found, told again without it, one test a bug.
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, Limits, Options, Patience, Quota, Reply, ResourceKey, Time, Update, Wall, Wish,
+    Acquire, ClaimId, Command, Engine, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Time, Update,
+    Wall, Wish,
 };
-use leasehold_journal::{Clocks, Epoch, Partition, PartitionLimits, Position, Request, Told};
+use leasehold_journal::{Clocks, Denial, Epoch, Partition, PartitionLimits, Position, Request, Told};
 
 const POOL: ResourceKey = ResourceKey::Pool(1);
 
@@ -46,8 +47,12 @@ impl Bench {
 }
 
 fn borrow(id: u128, ttl_us: u64, wait_us: u64) -> Command {
+    borrow_of(POOL, id, ttl_us, wait_us)
+}
+
+fn borrow_of(resource: ResourceKey, id: u128, ttl_us: u64, wait_us: u64) -> Command {
     Command::Acquire(Box::new(Acquire {
-        resource: POOL,
+        resource,
         id: ClaimId(id),
         ttl_us,
         patience: Patience::For { wait_us },
@@ -112,4 +117,68 @@ fn what_was_due_is_answered_before_the_command_acts() {
     let waiter = told.iter().find(|told| told.to == "waiter").expect("answered");
     assert!(matches!(waiter.answer, Ok(Reply::Lease(_))), "{waiter:?}");
     assert!(position(&told, "waiter") < position(&told, "operator"), "{told:?}");
+}
+
+/// The same with more due than one step does, of which the first found nothing but other pools' leases: what is due is not
+/// done in two places, so whichever of the two comes first, the answer to the waiter shows it.
+#[test]
+fn however_much_is_due_a_grant_is_answered_before_the_command_acts() {
+    let other = ResourceKey::Pool(2);
+    for leases in [255, 256, 257, 300, 511, 512, 513] {
+        let mut bench = Bench::new();
+        bench.ask("operator", Command::Configure { resource: other.clone(), capacity: leases }, 0);
+        bench.ask("operator", Command::Configure { resource: POOL, capacity: 1 }, 0);
+        for lease in 0..leases {
+            bench.ask("another", borrow_of(other.clone(), 1_000 + u128::from(lease), 40_000, 0), 0);
+            bench.flush();
+        }
+        bench.ask("holder", borrow(1, 50_000, 0), 0);
+        bench.ask("waiter", borrow(2, 50_000, 1_000_000), 0);
+        bench.flush();
+
+        bench.now_us = 60_000;
+        bench.ask("operator", Command::Unconfigure { resource: POOL }, 0);
+        let told = bench.flush();
+        let waiter = told.iter().find(|told| told.to == "waiter").expect("answered");
+        match &waiter.answer {
+            Ok(Reply::Lease(_)) => {
+                assert!(position(&told, "waiter") < position(&told, "operator"), "{leases}: {told:?}");
+            }
+            other => {
+                assert_eq!(*other, Err(Denial::Refused(Refusal::NoSuchResource)), "{leases} leases of another pool");
+            }
+        }
+    }
+}
+
+/// Found as a panic, seed 1008: a queue long enough to have ranks had shrunk, and whoever came next was not among them.
+#[test]
+fn a_queue_that_was_long_and_is_short_again_has_its_ranks() {
+    let mut bench = Bench::new();
+    let resource = ResourceKey::Claim("r".into());
+    let claim = |bench: &mut Bench, id: u128| {
+        let Command::Acquire(acquire) = borrow_of(resource.clone(), id, 60_000_000, 0) else { unreachable!() };
+        let standing = Acquire { patience: Patience::Standing, ..*acquire };
+        bench.ask("claimant", Command::Acquire(Box::new(standing)), 0);
+        bench.flush();
+    };
+    // Past every length at which a queue could be kept in another way, and back to a few.
+    for id in 0..600 {
+        claim(&mut bench, id);
+    }
+    for id in 3..600 {
+        let update = Update { status: Some(Wish::Withdrawn), ..Update::default() };
+        bench.ask("claimant", Command::Update { claim: ClaimId(id), update }, 0);
+        bench.flush();
+        if id % 97 == 0 {
+            claim(&mut bench, 1_000 + id);
+            bench.partition.engine().check();
+        }
+    }
+    for (id, place) in [(1, 1), (2, 2), (1_097, 3), (1_194, 4)] {
+        bench.ask("reader", Command::ViewClaim { claim: ClaimId(id) }, 0);
+        let told = bench.flush();
+        let Ok(Reply::Claim(view)) = &told[0].answer else { panic!("{told:?}") };
+        assert_eq!(view.queue_position, Some(place), "claim {id}");
+    }
 }
