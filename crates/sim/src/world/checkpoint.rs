@@ -61,9 +61,6 @@ impl World {
         if let Some(process) = &mut self.nodes[node].process {
             process.is_keeping_up = true;
         }
-        if takes_us > STRETCH_MAX_US {
-            self.outages += 1;
-        }
         self.after(takes_us, Event::KeptUp { node, incarnation });
     }
 

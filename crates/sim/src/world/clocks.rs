@@ -56,8 +56,9 @@ impl World {
         let started_us = self.nodes[node].process.as_ref().map_or(0, |process| process.started_us);
         let ppm = self.nodes[node].ppm;
         let mut passed_us = fast(mono_us, -ppm).saturating_sub(2);
+        // In a few steps, however far away that is.
         while fast(passed_us, ppm) < mono_us {
-            passed_us += 1;
+            passed_us += mono_us - fast(passed_us, ppm);
         }
         started_us + passed_us
     }
