@@ -101,7 +101,7 @@ impl Plan {
             think_max_us: rng.pick(&[40_000, 150_000, 400_000]),
             strike_max_us: 500_000,
         };
-        let is_sleepy = rng.chance(160);
+        let is_sleepy = rng.chance(300);
         if is_sleepy { plan.sleepy(&mut rng).cut(cuts) } else { plan.cut(cuts) }
     }
 
