@@ -64,7 +64,7 @@ impl State {
                 self.count_holding(cix, false);
                 self.claim_mut(cix).extra_mut().ended = Some(now);
                 self.keep_due(cix);
-                self.retained.insert((now.at, self.claims[cix].order, cix));
+                self.retain(cix);
             }
             Change::Ended { claim, how } => self.apply_ended(now, *claim, *how),
             Change::Forgotten { claim } => {
@@ -116,8 +116,8 @@ impl State {
         }
         self.counters.last_token = token;
         let resource = self.resource_mut(rix);
-        resource.slots.take(slot, cix);
         resource.last_token = token;
+        self.take_slot(rix, slot, cix);
         self.count_holding(cix, true);
         let kind = self.kind(rix);
         let claim = self.claim_mut(cix);
@@ -186,19 +186,14 @@ impl State {
             return;
         }
         if !keeps_name {
-            self.forget_name(cix);
+            self.drop_key(cix);
         }
         self.forget_client(cix);
-        let order = self.claims[cix].order;
         let claim = self.claim_mut(cix);
         claim.status = Status::Ended(how);
-        let extra = claim.extra_mut();
-        extra.ended = Some(now);
-        if !keeps_name {
-            extra.key = None;
-        }
+        claim.extra_mut().ended = Some(now);
         self.keep_due(cix);
-        self.retained.insert((now.at, order, cix));
+        self.retain(cix);
     }
 
     fn move_status(&mut self, cix: Cix, from: Status, to: Status) {
@@ -213,21 +208,11 @@ impl State {
         let (rix, slot) = (claim.resource, claim.slot);
         match claim.status {
             Status::Active | Status::Grace => {
-                self.resources[rix].slots.free(slot, cix);
+                self.free_slot(rix, slot, cix);
                 self.count_holding(cix, false);
             }
-            Status::Lapsed => self.resources[rix].slots.free(slot, cix),
+            Status::Lapsed => self.free_slot(rix, slot, cix),
             Status::Waiting | Status::Ended(_) => {}
-        }
-    }
-
-    /// Takes a lapsed lock or an ended claim out of the retained ones; nothing for all others.
-    fn unretain(&mut self, cix: Cix) {
-        let claim = &self.claims[cix];
-        if let (Status::Lapsed | Status::Ended(_), Some(ended)) = (claim.status, claim.ended()) {
-            let entry = (ended.at, claim.order, cix);
-            let was_there = self.retained.remove(&entry);
-            assert!(was_there, "what has ended and is kept is in the order of retention");
         }
     }
 

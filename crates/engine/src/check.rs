@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fact::Status;
 use crate::ids::Kind;
-use crate::state::{Owned, RANKED_FROM, State};
+use crate::state::{Account, Owned, RANKED_FROM, State};
 use crate::time::Time;
 use crate::{Engine, KindTotals};
 
@@ -16,6 +16,7 @@ impl Engine {
         self.state.check_queues();
         self.state.check_indexes();
         self.state.check_census();
+        self.state.check_account();
     }
 }
 
@@ -88,6 +89,18 @@ impl State {
         assert_eq!(owners, self.owners, "each client is counted right");
     }
 
+    /// The account of bytes is what counting everything again gives.
+    fn check_account(&self) {
+        let claims = self.claims.iter().map(|(cix, claim)| (self.bytes_of_claim(cix), claim.is_retained()));
+        let (mut total, mut retained) = (0, 0);
+        for (bytes, is_retained) in claims {
+            total += bytes;
+            retained += if is_retained { bytes } else { 0 };
+        }
+        total += self.resources.iter().map(|(rix, _)| self.bytes_of_resource(rix)).sum::<u64>();
+        assert_eq!(Account { total, retained }, self.account, "bytes are accounted right");
+    }
+
     fn check_indexes(&self) {
         assert_eq!(self.by_id.len(), self.claims.len());
         assert_eq!(self.by_key.len(), self.resources.len());
@@ -104,7 +117,7 @@ impl State {
             {
                 assert_eq!(self.waiting_client(claim.resource, client), Some(cix), "a client waits for a lock once");
             }
-            let is_retained = matches!(claim.status, Status::Lapsed | Status::Ended(_));
+            let is_retained = claim.is_retained();
             let in_order = claim.ended().is_some_and(|ended| self.retained.contains(&(ended.at, claim.order, cix)));
             assert_eq!(is_retained, in_order, "what has ended is on its way out");
         }

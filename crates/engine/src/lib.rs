@@ -70,6 +70,7 @@ macro_rules! planted {
 }
 
 mod apply;
+pub mod bytes;
 mod change;
 mod check;
 mod command;
@@ -80,6 +81,7 @@ mod ids;
 pub mod limits;
 #[cfg(feature = "planted")]
 pub mod planted;
+mod prune;
 mod reply;
 mod snapshot;
 mod state;
@@ -97,8 +99,8 @@ pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
 pub use reply::{
-    Answer, ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockNews, LockView, PlaceView,
-    QUEUE_SHOWN, Refusal, Reply, ResourceView, Spent,
+    Answer, ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView,
+    LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourceView, Spent,
 };
 pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};
 pub use tell::Retelling;
@@ -294,6 +296,9 @@ impl Engine {
             waiting: self.state.waiting,
             retained: self.state.retained.len(),
             kinds: self.state.census,
+            state_bytes: self.state.account.total,
+            state_bytes_used: self.state.bytes_used(),
+            state_bytes_max: self.limits.state_bytes_max,
         }
     }
 }
@@ -318,6 +323,12 @@ pub struct Totals {
     pub retained: usize,
     /// In the order of `Kind::ALL`.
     pub kinds: [KindTotals; 3],
+    /// What the state takes up, as `bytes` accounts it: equal for equal states.
+    pub state_bytes: u64,
+    /// The same, and what ended claims left that only new ones can use. This is held against the limit.
+    pub state_bytes_used: u64,
+    /// The limit.
+    pub state_bytes_max: u64,
 }
 
 impl Totals {

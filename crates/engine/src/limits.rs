@@ -15,6 +15,8 @@ pub struct Limits {
     pub retain_us: u64,
     /// At most this many ended claims (and lapsed locks) are kept; the oldest go first.
     pub retained_max: usize,
+    /// Bytes that the state may take up, as `bytes` accounts them. What would make it grow past this is refused.
+    pub state_bytes_max: u64,
     /// Live claims in all, waiting or active.
     pub claims_max: usize,
     /// Waiting claims in all.
@@ -32,10 +34,19 @@ impl Default for Limits {
             grace_us: 5_000_000,
             retain_us: 24 * 3600 * 1_000_000,
             retained_max: 100_000,
+            state_bytes_max: u64::MAX,
             claims_max: 5_000_000,
             waiting_max: 100_000,
             resources_max: 5_000_000,
             due_per_step: 256,
         }
+    }
+}
+
+impl Limits {
+    /// Of the state's bytes, what ended claims and lapsed locks may take; the oldest go first. They also make room for
+    /// whatever is new, so this only keeps memory and restarts small where there is more room than work.
+    pub fn retained_bytes_max(&self) -> u64 {
+        self.state_bytes_max / 4
     }
 }

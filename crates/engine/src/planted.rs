@@ -42,6 +42,7 @@ bugs! {
     TokenNotInCheckpoint,
     CheckpointOfTheFuture,
     WaitNotInCheckpoint,
+    AccountDrifts,
     // The partition answers.
     AckBeforeSync,
     ReadBeforeDurable,

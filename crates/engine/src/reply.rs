@@ -70,14 +70,18 @@ pub struct ResourceView {
     pub configured: bool,
     pub in_use: u32,
     pub waiting: u32,
-    /// Who holds it, by slot. Filled for claimed resources only: a pool's leases are secrets.
+    /// Who holds it, by slot, at most `HOLDERS_SHOWN`. Filled for claimed resources only: a pool's leases are secrets.
     pub holders: Vec<Holder>,
     /// Who waits, in order. Filled as `holders` is, at most `QUEUE_SHOWN`.
     pub queue: Vec<Holder>,
 }
 
-/// How much of a queue a view shows.
+/// How much of a queue a view of a resource shows.
 pub const QUEUE_SHOWN: usize = 1_000;
+/// How many holders a view of a resource shows.
+pub const HOLDERS_SHOWN: usize = 1_000;
+/// How many holders a waiting claim shows. Lists have a thousand claims, so this is what bounds them.
+pub const HOLDERS_SHOWN_TO_WAITERS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -142,8 +146,10 @@ pub struct ClaimView {
     pub token: Option<Token>,
     /// While it waits: 1 is next.
     pub queue_position: Option<u32>,
-    /// While it waits: whom it waits for.
+    /// While it waits: whom it waits for, the first `HOLDERS_SHOWN_TO_WAITERS` by slot …
     pub holders: Vec<Holder>,
+    /// … of so many.
+    pub holders_in_all: u32,
     /// Its place in the order of creation, to page on from.
     pub order: u64,
     /// When this view was taken, to count the rest of the lease from.
@@ -264,5 +270,9 @@ pub enum Refusal {
     },
     TooManyResources {
         limit: usize,
+    },
+    /// The state takes up as many bytes as it may.
+    StateFull {
+        limit_bytes: u64,
     },
 }

@@ -187,22 +187,16 @@ impl State {
         match fact.status {
             Status::Waiting => {}
             Status::Active | Status::Grace => {
-                self.resources[rix].slots.take(fact.slot, cix);
+                self.take_slot(rix, fact.slot, cix);
                 self.count_holding(cix, true);
             }
             Status::Lapsed => {
-                self.resources[rix].slots.take(fact.slot, cix);
-                self.retain_restored(cix);
+                self.take_slot(rix, fact.slot, cix);
+                self.retain(cix);
             }
-            Status::Ended(_) => self.retain_restored(cix),
+            Status::Ended(_) => self.retain(cix),
         }
         self.keep_due(cix);
-    }
-
-    fn retain_restored(&mut self, cix: Cix) {
-        let claim = &self.claims[cix];
-        let ended = claim.ended().expect("what is kept after its end says when it ended");
-        self.retained.insert((ended.at, claim.order, cix));
     }
 
     /// Links the queues once all facts are in.

@@ -8,8 +8,8 @@ use crate::command::{ClaimFilter, ClaimQuery, StatusFilter};
 use crate::fact::Status;
 use crate::ids::{Kind, ResourceKey};
 use crate::reply::{
-    ClaimPage, ClaimStatus, ClaimView, History, Holder, LeaseView, LockHolder, LockView, PlaceView, QUEUE_SHOWN, Reply,
-    ResourceView,
+    ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView, LockHolder,
+    LockView, PlaceView, QUEUE_SHOWN, Reply, ResourceView,
 };
 use crate::state::{Cix, Rix, State};
 use crate::time::{Moment, Wall};
@@ -24,13 +24,13 @@ impl State {
             configured: resource.configured,
             in_use: resource.slots.used(),
             waiting: resource.waiting,
-            holders: if is_public { self.view_holders(rix) } else { Vec::new() },
+            holders: if is_public { self.view_holders(rix, HOLDERS_SHOWN) } else { Vec::new() },
             queue: if is_public { self.view_queue(rix) } else { Vec::new() },
         }
     }
 
-    fn view_holders(&self, rix: Rix) -> Vec<Holder> {
-        let held = self.resources[rix].slots.iter();
+    fn view_holders(&self, rix: Rix, shown_max: usize) -> Vec<Holder> {
+        let held = self.resources[rix].slots.iter().take(shown_max);
         held.map(|(_, cix)| self.view_holder(cix, |extra| extra.granted_wall)).collect()
     }
 
@@ -116,7 +116,8 @@ impl State {
             ttl_us: (status == ClaimStatus::Active).then(|| claim.deadline.since(now.at)),
             token: claim.is_granted().then_some(claim.token),
             queue_position: is_waiting.then(|| self.queue_position(cix)),
-            holders: if is_waiting { self.view_holders(claim.resource) } else { Vec::new() },
+            holders: if is_waiting { self.view_holders(claim.resource, HOLDERS_SHOWN_TO_WAITERS) } else { Vec::new() },
+            holders_in_all: if is_waiting { resource.slots.used() } else { 0 },
             order: claim.order,
             now: now.at,
         }

@@ -6,6 +6,8 @@
 
 #[path = "model/naive.rs"]
 mod naive;
+#[path = "model/naive_bytes.rs"]
+mod naive_bytes;
 #[path = "model/naive_rows.rs"]
 mod naive_rows;
 #[path = "model/naive_views.rs"]
@@ -177,6 +179,9 @@ impl World {
         self.engine.check();
         let facts = self.engine.facts();
         assert_eq!(facts, self.model.facts(), "the state after {command:?} at {now:?}");
+        let totals = self.engine.totals();
+        let bytes = (self.model.bytes(), self.model.bytes_used());
+        assert_eq!((totals.state_bytes, totals.state_bytes_used), bytes, "bytes after {command:?} at {now:?}");
         for change in &self.out.changes {
             self.outside.see(now, command.as_ref(), change);
             seen.change(change);
@@ -273,6 +278,7 @@ impl World {
         retelling.finish(&fresh, |nth, effect| retold.push((nth, effect)));
         fresh.check();
         assert_eq!(fresh.facts(), self.facts, "S15: replay");
+        assert_eq!(fresh.totals().state_bytes, self.model.bytes(), "S15: the account of a replay");
         // Which change of its step it was is only known while the step is taken.
         retold.iter_mut().zip(&self.told).for_each(|((_, again), (_, then))| again.nth = then.nth);
         assert_eq!(retold, self.told, "what is told of the journal is what was told then, each of its change");
@@ -296,6 +302,7 @@ impl World {
         self.journal[position..].iter().for_each(|(now, change)| restored.apply(*now, change));
         restored.check();
         assert_eq!(restored.facts(), self.facts, "S15: snapshot and tail");
+        assert_eq!(restored.totals().state_bytes, self.model.bytes(), "S15: the account of a snapshot and tail");
     }
 
     /// The same commands at the same moments make the same changes and get the same answers.

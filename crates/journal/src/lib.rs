@@ -15,6 +15,7 @@
 mod gate;
 mod ids;
 mod partition;
+mod prune;
 pub mod record;
 mod recovery;
 mod restore;
@@ -26,7 +27,8 @@ pub use partition::{
     Callers, CheckpointStart, Clocks, Denial, Happened, Partition, PartitionLimits, Request, STRETCH_MAX_US,
     ServiceClock, TICK_US, Ticket, Told,
 };
-pub use record::{Batch, ChunkWriter};
+pub use prune::{Candidate, Picked, Pruned, pick, prune};
+pub use record::{Batch, BatchWriter, ChunkWriter};
 pub use recovery::{Examined, History, Recovery, examine, recover, recover_with_history};
 pub use restore::{EPOCHS_SKIPPED, Restored, TOKENS_SKIPPED, restore};
 pub use store::{InUse, MemoryOpener, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError};

@@ -1,8 +1,9 @@
 //! From a stream back to an engine: the checkpoint's facts, then every change after it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
-use leasehold_engine::{Effect, Engine, Limits, Retelling, Time, Wall, planted};
+use leasehold_engine::{Change, ClaimId, Effect, Engine, Fact, Limits, Retelling, Time, Wall, planted};
 
 use crate::partition::Happened;
 use crate::record::{BatchReader, ChunkReader, RecordError};
@@ -55,7 +56,18 @@ pub fn recover_with_history(
     limits: Limits,
     events_max: usize,
 ) -> Result<Recovery, StoreError> {
-    let mut rebuild = Rebuild::new(limits, events_max);
+    recover_lean(opener, partition, limits, events_max, Lean::default())
+}
+
+/// The same, but for the metadata that `lean` leaves out.
+pub(crate) fn recover_lean(
+    opener: &dyn Opener,
+    partition: u32,
+    limits: Limits,
+    events_max: usize,
+    lean: Lean,
+) -> Result<Recovery, StoreError> {
+    let mut rebuild = Rebuild { lean, ..Rebuild::new(limits, events_max) };
     let stream = opener.open(partition, &mut |recovered| rebuild.take(recovered))?;
     rebuild.finish_restore();
     rebuild.finish_history(stream.head);
@@ -90,14 +102,20 @@ pub struct Examined {
 
 /// Reads all there is, as a start would, and changes nothing.
 pub fn examine(reader: &SqliteReader, limits: Limits) -> Result<Examined, StoreError> {
-    let mut rebuild = Rebuild::new(limits, 0);
+    examine_lean(reader, limits, Lean::default()).map(|(examined, _)| examined)
+}
+
+/// The same, but for the metadata that `lean` leaves out.
+pub(crate) fn examine_lean(reader: &SqliteReader, limits: Limits, lean: Lean) -> Result<(Examined, Lean), StoreError> {
+    let mut rebuild = Rebuild { lean, ..Rebuild::new(limits, 0) };
     let mut tail_batches = 0;
     let outline = reader.read(&mut |recovered| {
         tail_batches += u64::from(matches!(recovered, Recovered::Batch(_)));
         rebuild.take(recovered)
     })?;
     rebuild.finish_restore();
-    Ok(Examined {
+    let lean = rebuild.lean;
+    let examined = Examined {
         engine: rebuild.engine,
         epoch: outline.epoch,
         head: outline.head,
@@ -107,7 +125,51 @@ pub fn examine(reader: &SqliteReader, limits: Limits) -> Result<Examined, StoreE
         tail_batches,
         tail_changes: rebuild.replayed,
         sizes: outline.sizes,
-    })
+    };
+    Ok((examined, lean))
+}
+
+/// Which metadata not to keep. It is most of a state that grew too large, and what is to be removed need not be held.
+#[derive(Debug, Default)]
+pub(crate) enum Lean {
+    #[default]
+    Nothing,
+    /// None of it: only how long it is.
+    Everything { lengths: HashMap<ClaimId, usize> },
+    /// That of these claims.
+    Of(HashSet<ClaimId>),
+}
+
+impl Lean {
+    fn thin(&mut self, claim: ClaimId, metadata: &mut Option<Arc<str>>) {
+        match self {
+            Lean::Nothing => {}
+            Lean::Everything { lengths } => {
+                if let Some(metadata) = metadata.take() {
+                    lengths.insert(claim, metadata.len());
+                }
+            }
+            Lean::Of(claims) => {
+                if claims.contains(&claim) {
+                    *metadata = None;
+                }
+            }
+        }
+    }
+
+    fn thin_fact(&mut self, mut fact: Fact) -> Fact {
+        if let Fact::Claim(fact) = &mut fact {
+            self.thin(fact.claim, &mut fact.metadata);
+        }
+        fact
+    }
+
+    fn thin_change(&mut self, mut change: Change) -> Change {
+        if let Change::Claimed(claimed) = &mut change {
+            self.thin(claimed.claim, &mut claimed.metadata);
+        }
+        change
+    }
 }
 
 /// Where a change was read.
@@ -129,6 +191,7 @@ struct Rebuild {
     retelling: Retelling<Place>,
     history: History,
     events_max: usize,
+    lean: Lean,
 }
 
 impl Rebuild {
@@ -143,6 +206,7 @@ impl Rebuild {
             retelling: Retelling::default(),
             history: History::default(),
             events_max,
+            lean: Lean::Nothing,
         }
     }
 
@@ -163,7 +227,7 @@ impl Rebuild {
         self.at = chunk.header().moment.at;
         self.wall = chunk.header().moment.wall;
         for fact in chunk {
-            self.engine.restore(fact?);
+            self.engine.restore(self.lean.thin_fact(fact?));
         }
         Ok(())
     }
@@ -176,6 +240,7 @@ impl Rebuild {
         }
         for change in batch {
             let (moment, change) = change?;
+            let change = self.lean.thin_change(change);
             // The first batch may begin before the end of the checkpoint, which has those changes already.
             if position > self.upto {
                 if self.events_max > 0 {

@@ -10,12 +10,12 @@
 use std::path::Path;
 
 use leasehold_engine::limits::TOKEN_MAX;
-use leasehold_engine::{Counters, Fact, Limits, Moment, Token, Wall};
+use leasehold_engine::{Counters, Engine, Fact, Limits, Moment, Token, Wall};
 
 use crate::recovery::{Examined, Recovery, examine, recover};
 use crate::store::sqlite::Staging;
-use crate::store::{SqliteOpener, SqliteReader, StoreError};
-use crate::{ChunkWriter, Epoch};
+use crate::store::{SqliteOpener, SqliteReader, Store, StoreError};
+use crate::{ChunkWriter, Epoch, Position};
 
 /// The least by which the token counter jumps: 127 days of 100 000 grants a second.
 pub const TOKENS_SKIPPED: u64 = 1 << 40;
@@ -64,7 +64,9 @@ pub fn restore(
     let opener = SqliteOpener::new(staging.data()).with_epoch_at_least(epoch);
     let recovery = recover(&opener, partition, limits.clone())?;
     assert_eq!(recovery.head, examined.head, "a copy has what the file has");
-    write_checkpoint(recovery, last_token, wall)?;
+    let Recovery { engine, mut store, head, at, .. } = recovery;
+    write_checkpoint(engine, store.as_mut(), partition, head, Moment { at, wall }, last_token)?;
+    drop(store);
 
     let again = examine(&SqliteReader::of_directory(&staging.data(), partition)?, limits)?;
     assert_eq!((again.epoch, again.engine.last_token()), (epoch, last_token), "what was raised is on the disk");
@@ -90,10 +92,16 @@ fn raised_epoch(last: Epoch, wall: Wall) -> Epoch {
     Epoch(last.0.saturating_add(EPOCHS_SKIPPED).max(wall.0 / 1000))
 }
 
-/// Writes the whole state down anew, with the counter of tokens raised, and closes the store.
-fn write_checkpoint(recovery: Recovery, last_token: Token, wall: Wall) -> Result<(), StoreError> {
-    let Recovery { partition, mut engine, mut store, head, at, .. } = recovery;
-    let mut writer = ChunkWriter::new(partition, head, Moment { at, wall });
+/// Writes the whole state down anew, as of `head`, with this counter of tokens.
+pub(crate) fn write_checkpoint(
+    mut engine: Engine,
+    store: &mut dyn Store,
+    partition: u32,
+    head: Position,
+    now: Moment,
+    last_token: Token,
+) -> Result<(), StoreError> {
+    let mut writer = ChunkWriter::new(partition, head, now);
     store.begin_checkpoint(head)?;
     engine.begin_snapshot();
     let (mut facts, mut is_more) = (Vec::new(), true);

@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use leasehold_engine::Limits;
 use leasehold_journal::{InUse, SqliteReader, examine};
 
-use crate::check::size;
 use crate::cli::BackupArgs;
 use crate::data;
 use crate::exit::{Exit, Failure};
 use crate::serve::PARTITION;
+use crate::size::rounded as size;
 
 pub(crate) fn run(args: &BackupArgs) -> Exit {
     match back_up(args) {

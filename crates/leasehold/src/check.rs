@@ -11,6 +11,7 @@ use crate::cli::CheckArgs;
 use crate::data;
 use crate::exit::{Exit, Failure};
 use crate::serve::PARTITION;
+use crate::size::rounded as size;
 
 pub(crate) fn run(args: &CheckArgs) -> Exit {
     match look(args) {
@@ -82,6 +83,7 @@ fn text(reader: &SqliteReader, examined: &Examined) -> String {
         ("held", kinds(|of| of.holding)),
         ("waiting", kinds(|of| of.waiting)),
         ("ended, kept", totals.retained.to_string()),
+        ("in memory", format!("{} (what max_state bounds)", size(totals.state_bytes))),
     ];
     lines.extend(reader.notes().iter().map(|note| ("note", note.clone())));
     let lines = lines.into_iter().map(|(name, value)| format!("  {name:<14}{value}\n"));
@@ -120,6 +122,7 @@ fn document(reader: &SqliteReader, examined: &Examined) -> Value {
         "held": kinds(|of| of.holding),
         "waiting": kinds(|of| of.waiting),
         "retained": totals.retained,
+        "state_bytes": totals.state_bytes,
         "notes": reader.notes(),
     })
 }
@@ -130,25 +133,12 @@ fn shown(wall: Wall) -> Option<String> {
     Timestamp::from_second(seconds).ok().map(|time| time.to_string())
 }
 
-pub(crate) fn size(bytes: u64) -> String {
-    const KIB: u64 = 1 << 10;
-    const MIB: u64 = 1 << 20;
-    match bytes {
-        0..KIB => format!("{bytes} bytes"),
-        KIB..MIB => format!("{}.{} KiB", bytes / KIB, bytes % KIB * 10 / KIB),
-        MIB.. => format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_moments_are_shown_for_people() {
-        for (bytes, shown) in [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), ((5 << 20) + 1, "5.0 MiB")] {
-            assert_eq!(size(bytes), shown);
-        }
+    fn moments_are_shown_for_people() {
         assert_eq!(shown(Wall(0)), None);
         assert_eq!(shown(Wall(1_782_864_000_999_999)).as_deref(), Some("2026-07-01T00:00:00Z"));
         assert_eq!(shown(Wall(u64::MAX)), None, "no calendar reaches that far");

@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Make a backup the data of a server again; tokens go on above all that were ever given out
     Restore(RestoreArgs),
+    /// List what a filter picks from the data of a stopped server, and with --yes remove it
+    Prune(PruneArgs),
     /// Ask a server on this machine whether it is well (exit code 0), for containers
     Healthcheck(HealthcheckArgs),
     /// API tokens
@@ -139,6 +141,46 @@ pub(crate) struct RestoreArgs {
     pub(crate) force: bool,
 }
 
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct PruneArgs {
+    /// The data directory; only to look at it, its server may be running [default: as for serve, from the
+    /// environment and the configuration]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Of resources and locks whose name begins with this; pools have no names
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) resource: Option<String>,
+
+    /// pool, claim or lock
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+
+    /// waiting, active, ended, or unused: registered resources that nobody holds, waits for or held lately
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+
+    /// Of this client or owner
+    #[arg(long, value_name = "NAME")]
+    pub(crate) owner: Option<String>,
+
+    /// Ended, or if it has not ended asked for, at least this long ago; downtime does not count
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) older_than: Option<String>,
+
+    /// With more metadata than this
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) metadata_over: Option<String>,
+
+    /// List all that match, not only the first of them
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Remove them; without this nothing is changed
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HealthcheckArgs {
     /// The address the server was told to listen on [default: as for serve, from the environment and the configuration]
@@ -205,7 +247,7 @@ pub(crate) struct PolicyExplainArgs {
 }
 
 const AFTER_HELP: &str = "\
-Durations are written as 500ms, 30s, 1m30s, 24h or 7d.
+Durations are written as 500ms, 30s, 1m30s, 24h or 7d, sizes as 16KiB, 512MiB or 2GB.
 Every option but --config and --print-config can also be given in the environment (--max-ttl as LEASEHOLD_MAX_TTL) or in \
 the configuration file (max_ttl = \"24h\"). Options come before the environment, the environment before the file; the \
 file itself may be named by LEASEHOLD_CONFIG.
@@ -273,6 +315,19 @@ pub(crate) struct ServeArgs {
     /// Most slots a pool or resource may have [default: 1000]
     #[arg(long, value_name = "N")]
     pub(crate) max_count: Option<String>,
+
+    /// Longer timeouts and ttls of claims are cut to this [default: 720h]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) max_timeout: Option<String>,
+
+    /// Most metadata of a claim [default: 16KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_metadata: Option<String>,
+
+    /// Most memory that claims and resources may take; what would need more is refused with 503 [default: half of what the
+    /// process may use: of the machine's memory, the control group's limit or the address space, whichever is least]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_state: Option<String>,
 
     /// How long a finished claim can still be read [default: 24h]
     #[arg(long, value_name = "DURATION")]

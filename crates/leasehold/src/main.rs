@@ -20,15 +20,18 @@ mod exit;
 mod files;
 mod healthcheck;
 mod logging;
+mod memory;
 mod notify;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod policy;
+mod prune;
 mod restore;
 #[cfg(unix)]
 mod run;
 mod serve;
 mod sign_on;
+mod size;
 mod tls;
 mod token;
 
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args).into(),
         Command::Backup(args) => backup::run(&args).into(),
         Command::Restore(args) => restore::run(&args).into(),
+        Command::Prune(args) => prune::run(&args).into(),
         Command::Healthcheck(args) => healthcheck::run(&args).into(),
         Command::Token(TokenCommand::New(args)) => token::new(&args).into(),
         Command::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),

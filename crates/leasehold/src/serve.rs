@@ -17,7 +17,7 @@ use crate::config::{self, Address, AuditTo, Config, ConfigError, Loaded, Store};
 use crate::exit::Exit;
 use crate::sign_on::InForce;
 use crate::tls::Keeper;
-use crate::{files, logging, notify, sign_on};
+use crate::{files, logging, memory, notify, sign_on};
 
 /// An embedded service has exactly one partition.
 pub(crate) const PARTITION: u32 = 0;
@@ -232,10 +232,12 @@ fn listen_on(address: &Address) -> anyhow::Result<(TcpListener, SocketAddr)> {
 /// Reads the journal and goes on where it ends.
 fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> anyhow::Result<Driver> {
     let settings = &config.settings;
+    let state_bytes_max = config.max_state.unwrap_or_else(memory::default_max_state);
     let limits = Limits {
         grace_us: settings.grace_us,
         retain_us: settings.retain_finished_us,
         retained_max: settings.retain_max,
+        state_bytes_max,
         waiting_max: settings.max_waiters,
         ..Limits::default()
     };
@@ -254,9 +256,14 @@ fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> a
         position = recovery.head.0,
         claims = totals.claims,
         replayed = recovery.replayed,
+        state_bytes = totals.state_bytes,
+        state_bytes_max,
         took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         "journal read"
     );
+    if totals.state_bytes > state_bytes_max {
+        tracing::warn!("{}", memory::too_large(totals.state_bytes, state_bytes_max));
+    }
     let limits = PartitionLimits {
         callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
         store_timeout_us: settings.store_timeout_us,

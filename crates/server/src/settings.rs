@@ -23,6 +23,10 @@ pub struct Settings {
     pub max_wait_us: u64,
     /// Most slots a pool or resource may have.
     pub max_count: u64,
+    /// Longer timeouts and ttls of claims are cut to this.
+    pub max_timeout_us: u64,
+    /// Most bytes of a claim's metadata.
+    pub max_metadata: usize,
     /// How long an ended claim can still be read.
     pub retain_finished_us: u64,
     /// At most this many ended claims are kept; the oldest go first.
@@ -68,6 +72,8 @@ impl Default for Settings {
             max_ttl_us: 24 * H_US,
             max_wait_us: 300 * S_US,
             max_count: 1000,
+            max_timeout_us: 30 * 24 * H_US,
+            max_metadata: 16 * 1024,
             retain_finished_us: 24 * H_US,
             retain_max: 100_000,
             public_url: None,

@@ -69,6 +69,8 @@ impl Plan {
             grace_us: rng.pick(&[0, 1, 200_000, 600_000]),
             retain_us: rng.pick(&[500_000, 2_000_000, 20_000_000]),
             retained_max: rng.pick(&[2, 8, 1000]),
+            // Drawn on the side, so that everything else of a seed stays what it was.
+            state_bytes_max: Rng::new(seed, 12).pick(&[6_000, u64::MAX, u64::MAX, u64::MAX]),
             claims_max: rng.pick(&[6, 12, 1000]),
             waiting_max: rng.pick(&[2, 5, 1000]),
             resources_max: 1000,

@@ -49,6 +49,7 @@ rare! {
     PoolRecreated,
     LimitOfClaimsReached,
     LimitOfWaitersReached,
+    LimitOfBytesReached,
     RetainedOverflow,
     ClaimForgotten,
     // Answers.

@@ -37,6 +37,7 @@ impl Engine {
         };
         let ttl_us = acquire.ttl_us;
         if let Some(slot) = free_slot {
+            self.make_room_for_claim(now, &acquire, out)?;
             let cix = self.enqueue(now, acquire, Time::NEVER, out);
             self.grant(now, cix, slot, ttl_us, None, out);
             return Ok(self.reply_to_claimant(now, cix));
@@ -48,6 +49,7 @@ impl Engine {
         };
         self.refuse_past_waiting_limit()?;
         self.refuse_past_waiting_quota(&acquire)?;
+        self.make_room_for_claim(now, &acquire, out)?;
         let cix = self.enqueue(now, acquire, wait_until, out);
         self.tell_queued(cix, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))

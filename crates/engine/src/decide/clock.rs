@@ -34,11 +34,7 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<Time> {
         let claims = self.state.deadlines.first().map(|&(when, _)| when);
         let retained = self.state.retained.first().map(|&(ended_at, _, _)| {
-            if self.state.retained.len() > self.limits.retained_max {
-                Time(0)
-            } else {
-                ended_at.plus(self.limits.retain_us)
-            }
+            if self.is_too_much_retained() { Time(0) } else { ended_at.plus(self.limits.retain_us) }
         });
         [claims, retained].into_iter().flatten().min()
     }
@@ -113,11 +109,18 @@ impl Engine {
 
     fn is_retained_due(&self, now: Moment) -> bool {
         self.state.retained.first().is_some_and(|&(ended_at, _, _)| {
-            self.state.retained.len() > self.limits.retained_max || ended_at.plus(self.limits.retain_us) <= now.at
+            self.is_too_much_retained() || ended_at.plus(self.limits.retain_us) <= now.at
         })
     }
 
-    fn forget_oldest(&mut self, now: Moment, out: &mut Outbox) {
+    /// By number or by bytes. A limit that was lowered since makes all of it too much, as long as it is exceeded.
+    fn is_too_much_retained(&self) -> bool {
+        self.state.retained.len() > self.limits.retained_max
+            || self.state.account.retained > self.limits.retained_bytes_max()
+            || self.state.bytes_used() > self.limits.state_bytes_max
+    }
+
+    pub(crate) fn forget_oldest(&mut self, now: Moment, out: &mut Outbox) {
         let &(_, _, cix) = self.state.retained.first().expect("the caller saw one");
         let claim = self.state.claims[cix].id;
         self.commit(now, Change::Forgotten { claim }, out);

@@ -62,6 +62,9 @@ impl Engine {
             assert!(rix.is_none_or(|rix| self.state.resources[rix].waiting == 0), "nobody waits for what is free");
             self.refuse_past_limits(&key)?;
             self.refuse_past_quota(&acquire)?;
+            self.make_room_for_claim(now, &acquire, out)?;
+            // Making room may have forgotten who let it lapse.
+            let holder = self.state.resource(&key).and_then(|rix| self.state.lock_holder(rix));
             let from = holder.and_then(|holder| self.supersede(now, holder, out));
             let ttl_us = acquire.ttl_us;
             let cix = self.enqueue(now, acquire, crate::Time::NEVER, out);
@@ -98,6 +101,7 @@ impl Engine {
         self.refuse_past_quota(&acquire)?;
         self.refuse_past_waiting_limit()?;
         self.refuse_past_waiting_quota(&acquire)?;
+        self.make_room_for_claim(now, &acquire, out)?;
         let wait_until = until(acquire.options.keep_us);
         let cix = self.enqueue(now, acquire, wait_until, out);
         self.tell_queued(cix, out);

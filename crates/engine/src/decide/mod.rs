@@ -5,6 +5,7 @@ mod acquire;
 mod clock;
 mod lock;
 mod resource;
+mod room;
 mod spend;
 mod update;
 

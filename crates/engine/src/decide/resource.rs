@@ -15,6 +15,8 @@ impl Engine {
         if known.is_none_or(|known| !known.configured) {
             self.refuse_growth()?;
         }
+        self.make_room_for_resource(now, resource, out)?;
+        let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
         if known.is_none_or(|known| !known.configured || known.capacity != capacity) {
             self.commit(now, Change::Configured { resource: resource.clone(), capacity }, out);
         }

@@ -18,7 +18,7 @@ impl Engine {
         let rix = self.state.resource(&spend.resource);
         let Some(cix) = rix.and_then(|rix| self.state.named(rix, &spend.key)) else {
             self.refuse_past_limits(&spend.resource)?;
-            self.remember_spent(now, spend, out);
+            self.remember_spent(now, spend, out)?;
             return Ok(Reply::Spent(Spent::Nothing));
         };
         self.assert_touched(now, cix);
@@ -36,7 +36,7 @@ impl Engine {
 
     /// A key that stands for nothing is remembered by a claim that was given up before it had anything. It is no client's: a
     /// client's real place in the queue stays the one that is found.
-    fn remember_spent(&mut self, now: Moment, spend: Spend, out: &mut Outbox) {
+    fn remember_spent(&mut self, now: Moment, spend: Spend, out: &mut Outbox) -> Result<(), Refusal> {
         let Spend { resource, key, client: _, id } = spend;
         let acquire = Acquire {
             resource,
@@ -49,9 +49,11 @@ impl Engine {
             quota: Quota::NONE,
             options: Options::default(),
         };
+        self.make_room_for_claim(now, &acquire, out)?;
         let cix = self.enqueue(now, acquire, Time::NEVER, out);
         self.tell_queued(cix, out);
         self.end_only(now, cix, Ending::Released, out);
+        Ok(())
     }
 
     /// Whether this remembers a key that was spent before it got anything. What was asked under it does not matter then.

@@ -61,6 +61,11 @@ impl Claim {
         matches!(self.status, Status::Waiting | Status::Active | Status::Grace)
     }
 
+    /// Ended or lapsed: only remembered.
+    pub(crate) fn is_retained(&self) -> bool {
+        matches!(self.status, Status::Lapsed | Status::Ended(_))
+    }
+
     pub(crate) fn grace_us(&self) -> u64 {
         self.extra.as_ref().map_or(0, |extra| extra.grace_us)
     }

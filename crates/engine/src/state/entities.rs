@@ -92,6 +92,7 @@ impl State {
         });
         self.by_key.insert(key.clone(), rix);
         self.count(rix).resources += 1;
+        self.account.total += self.bytes_of_resource(rix);
         rix
     }
 
@@ -104,6 +105,7 @@ impl State {
         assert!(resource.slots.used() == 0 && resource.waiting == 0, "an unreferenced resource holds nothing");
         self.save_resource(rix);
         self.count(rix).resources -= 1;
+        self.account.total -= self.bytes_of_resource(rix);
         let resource = self.resources.remove(rix);
         self.by_key.remove(&resource.key);
     }
@@ -127,6 +129,7 @@ impl State {
             self.by_order.insert(order, cix);
         }
         self.resources[rix].claims += 1;
+        self.account.total += self.bytes_of_claim(cix);
         cix
     }
 
@@ -135,6 +138,7 @@ impl State {
         self.forget_name(cix);
         self.forget_client(cix);
         self.set_index(cix, Time::NEVER);
+        self.account.total -= self.bytes_of_claim(cix);
         let claim = self.claims.remove(cix);
         self.by_id.remove(&claim.id);
         self.by_order.remove(&claim.order);

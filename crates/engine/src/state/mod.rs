@@ -10,6 +10,7 @@
 //! deadlines: (when to look, Cix)                        retained: (ended at, order, Cix)
 //! ```
 
+mod account;
 mod claim;
 mod entities;
 mod queue;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+pub(crate) use account::Account;
 pub(crate) use claim::{Claim, Extra};
 pub(crate) use entities::default_capacity;
 pub(crate) use ranks::{RANKED_FROM, Ranks};
@@ -55,6 +57,8 @@ pub(crate) struct State {
     /// Ended claims that can still be read, and lapsed locks, oldest first.
     pub(crate) retained: BTreeSet<(Time, u64, Cix)>,
     pub(crate) counters: Counters,
+    /// What all of it takes up.
+    pub(crate) account: Account,
     /// Claims in status waiting, of all resources.
     pub(crate) waiting: usize,
     /// The same and more for each kind, in the order of `Kind::ALL`.

@@ -24,6 +24,11 @@ impl Slots {
         self.used
     }
 
+    /// The highest slot in use, zero if there is none: how long the list of slots is.
+    pub(crate) fn highest(&self) -> u64 {
+        self.rest.len() as u64
+    }
+
     pub(crate) fn holder(&self, slot: u32) -> Option<Cix> {
         if slot == 0 { self.first.some() } else { self.rest.get(slot as usize - 1).and_then(|cix| cix.some()) }
     }
@@ -71,8 +76,9 @@ impl Slots {
             while self.rest.last().is_some_and(|cix| cix.is_none()) {
                 self.rest.pop();
             }
-            if self.rest.is_empty() {
-                self.rest = Vec::new();
+            // A list that was long once does not stay so for the sake of a few.
+            if self.rest.capacity() > 2 * self.rest.len().max(4) {
+                self.rest.shrink_to_fit();
             }
         }
         self.used -= 1;

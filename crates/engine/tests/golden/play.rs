@@ -1,7 +1,7 @@
 //! Plays a story: reads its commands, asks the engine, writes the story again with what happened.
 //!
 //! ```text
-//! limits grace 5s retain 1m retained 9 claims 9 waiting 9 resources 9      settings, before anything else
+//! limits grace 5s retain 1m retained 9 claims 9 waiting 9 resources 9 state 9000   settings, before anything else
 //! at 5s …                           service time goes on; a line without it stays at the same instant
 //! pool A count 2                    capacity db 2           delete pool A          delete claimed db
 //! borrow A ttl 30s wait 5s keep 9s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
@@ -12,7 +12,7 @@
 //! show pool A | claimed db | lock L                         view c                 resources after db limit 2
 //! list resource db status active ttl 0s..9s created 0s..9s active 0s..9s waiting 0s..9s after 3 limit 2 scan 9
 //! revoke 3 of lock L                fence 3 of lock L       inspect lock L         survey after lock L scan 9
-//! time                              deadline                totals                 wall 1h back|ahead
+//! time                              deadline                totals                 bytes                 wall 1h back|ahead
 //! repeat 300 …                      snapshot begin          snapshot walk 2        snapshot drop
 //! restart
 //! ```
@@ -111,6 +111,11 @@ impl Play {
                     "= {resources} resources, {claims} claims, {waiting} waiting, {retained} retained"
                 )];
             }
+            "bytes" => {
+                let t = self.engine.totals();
+                let (account, used) = (t.state_bytes, t.state_bytes_used);
+                return vec![format!("= {account} bytes, {used} with holes")];
+            }
             "told" => {
                 let told = self.engine.view_for_waiter(self.now, self.id(words.take()));
                 return vec![told.map_or("= nothing".into(), |reply| format!("= {}", self.names.reply(&reply)))];
@@ -149,6 +154,8 @@ impl Play {
         number("claims", &mut limits.claims_max);
         number("waiting", &mut limits.waiting_max);
         number("resources", &mut limits.resources_max);
+        let state = words.option("state").map(|word| word.parse().expect("a limit is a number"));
+        limits.state_bytes_max = state.unwrap_or(limits.state_bytes_max);
         words.finish();
         assert!(self.journal.is_empty(), "limits come first");
         self.engine = Engine::new(self.limits.clone());

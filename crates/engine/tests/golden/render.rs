@@ -155,6 +155,7 @@ impl Names {
             Refusal::OverQuota { is_about_waiting: false, limit } => format!("over the quota of {limit} claims"),
             Refusal::StoreFull => "the store is full".into(),
             Refusal::TooManyWaiting { limit } => format!("too many waiting, limit {limit}"),
+            Refusal::StateFull { limit_bytes } => format!("the state is full, limit {limit_bytes} bytes"),
             Refusal::TooManyClaims { limit } => format!("too many claims, limit {limit}"),
             Refusal::TooManyResources { limit } => format!("too many resources, limit {limit}"),
             Refusal::NoSuchResource => "no such resource".into(),

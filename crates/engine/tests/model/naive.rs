@@ -19,13 +19,24 @@ pub(crate) struct Naive {
     pub(crate) resources: Vec<ResourceFact>,
     /// In order of creation. Waiting, holding, or ended and still remembered.
     pub(crate) claims: Vec<ClaimFact>,
+    /// The most there ever were: what is given up is used again, but not given back.
+    pub(crate) claims_most: usize,
+    pub(crate) resources_most: usize,
     last_token: u64,
     last_order: u64,
 }
 
 impl Naive {
     pub(crate) fn new(limits: Limits) -> Self {
-        Naive { limits, resources: Vec::new(), claims: Vec::new(), last_token: 0, last_order: 0 }
+        Naive {
+            limits,
+            resources: Vec::new(),
+            claims: Vec::new(),
+            claims_most: 0,
+            resources_most: 0,
+            last_token: 0,
+            last_order: 0,
+        }
     }
 
     pub(crate) fn facts(&self) -> Vec<Fact> {
@@ -134,14 +145,18 @@ impl Naive {
         }
         while let Some(oldest) = self.remembered().min_by_key(|row| (row.ended.expect("it ended").at, row.order)) {
             let is_over = oldest.ended.expect("it ended").at.plus(self.limits.retain_us) <= now.at;
-            let are_too_many = self.remembered().count() > self.limits.retained_max;
-            if !is_over && !are_too_many {
+            if !is_over && !self.has_too_much_remembered() {
                 break;
             }
-            let id = oldest.claim;
-            self.claims.retain(|row| row.claim != id);
-            self.drop_unused_resources();
+            self.forget_oldest();
         }
+    }
+
+    pub(crate) fn forget_oldest(&mut self) {
+        let oldest = self.remembered().min_by_key(|row| (row.ended.expect("it ended").at, row.order));
+        let id = oldest.expect("there is one").claim;
+        self.claims.retain(|row| row.claim != id);
+        self.drop_unused_resources();
     }
 
     fn expire(&mut self, now: Moment, at: usize) {
@@ -162,6 +177,9 @@ impl Naive {
 
     fn configure(&mut self, now: Moment, key: &ResourceKey, capacity: u32) -> Answer {
         self.refuse_new_resource(key)?;
+        if !self.resources.iter().any(|row| row.resource == *key) {
+            self.make_room(key, None)?;
+        }
         let row = self.resource_row(key);
         row.capacity = capacity;
         row.configured = true;
@@ -205,6 +223,7 @@ impl Naive {
         self.refuse_new_claim(&key)?;
         self.refuse_past_quota(&asked)?;
         if let Some(slot) = self.free_slot(&key) {
+            self.make_room_for_claim(&asked)?;
             let at = self.enqueue(now, asked, Time::NEVER);
             self.grant(now, at, slot);
             return Ok(self.reply_to_claimant(now, at));
@@ -214,6 +233,7 @@ impl Naive {
         }
         self.refuse_new_waiter()?;
         self.refuse_past_waiting_quota(&asked)?;
+        self.make_room_for_claim(&asked)?;
         let wait_until = until(now, asked.patience, asked.options.keep_us);
         let at = self.enqueue(now, asked, wait_until);
         Ok(Reply::Waiting(self.claims[at].claim))
@@ -245,6 +265,7 @@ impl Naive {
         }
         let Some(at) = self.find_key(&resource, &key) else {
             self.refuse_new_claim(&resource)?;
+            self.make_room_for_key(&resource, &key)?;
             let key = Some(IdempotencyKey { name: key, fingerprint: 0 });
             let at = self.remember_asked(now, resource, id, key);
             self.claims[at].status = Status::Ended(Ending::Released);
@@ -319,10 +340,11 @@ impl Naive {
         if is_open {
             self.refuse_new_claim(&key)?;
             self.refuse_past_quota(&asked)?;
+            self.make_room_for_claim(&asked)?;
+            // Whoever let it lapse goes first, if that was not forgotten just now.
+            let from = self.supersede_lapsed(now, &key);
             let at = self.enqueue(now, asked, Time::NEVER);
-            let id = self.claims[at].claim;
-            let from = self.settle(now, &key);
-            assert_eq!(self.lock_holder(&key).map(|at| self.claims[at].claim), Some(id), "it was the only one to wait");
+            self.grant(now, at, 0);
             return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Acquired { from }));
         }
         if matches!(asked.patience, Patience::Standing | Patience::For { wait_us: 0 }) {
@@ -340,6 +362,7 @@ impl Naive {
         self.refuse_past_quota(&asked)?;
         self.refuse_new_waiter()?;
         self.refuse_past_waiting_quota(&asked)?;
+        self.make_room_for_claim(&asked)?;
         let wait_until = until(now, asked.patience, asked.options.keep_us);
         let at = self.enqueue(now, asked, wait_until);
         Ok(Reply::Waiting(self.claims[at].claim))
@@ -415,6 +438,7 @@ impl Naive {
             key: asked.key,
             metadata: asked.metadata,
         });
+        self.claims_most = self.claims_most.max(self.claims.len());
         self.claims.len() - 1
     }
 
@@ -477,19 +501,24 @@ impl Naive {
         let mut from = None;
         while let Some(at) = self.claims.iter().position(|row| row.resource == *key && row.status == Status::Waiting) {
             let id = self.claims[at].claim;
-            if let Some(lapsed) = self.lock_holder(key).filter(|&at| self.claims[at].status == Status::Lapsed) {
-                let row = &mut self.claims[lapsed];
-                from.clone_from(&row.client);
-                if row.key.is_some() {
-                    row.status = Status::Ended(Ending::Superseded);
-                    row.ended = Some(now);
-                } else {
-                    self.claims.remove(lapsed);
-                }
-            }
+            from = self.supersede_lapsed(now, key).or(from);
             let Some(slot) = self.free_slot(key) else { break };
             let at = self.find(id).expect("it still waits");
             self.grant(now, at, slot);
+        }
+        from
+    }
+
+    /// Whoever let a lock lapse has it no longer, and is named.
+    fn supersede_lapsed(&mut self, now: Moment, key: &ResourceKey) -> Option<Arc<str>> {
+        let lapsed = self.lock_holder(key).filter(|&at| self.claims[at].status == Status::Lapsed)?;
+        let row = &mut self.claims[lapsed];
+        let from = row.client.clone();
+        if row.key.is_some() {
+            row.status = Status::Ended(Ending::Superseded);
+            row.ended = Some(now);
+        } else {
+            self.claims.remove(lapsed);
         }
         from
     }

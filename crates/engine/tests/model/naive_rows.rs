@@ -126,6 +126,7 @@ impl Naive {
         let at = self.resources.iter().position(|row| row.resource == *key).unwrap_or_else(|| {
             let (capacity, resource) = (default_capacity(key), key.clone());
             self.resources.push(ResourceFact { resource, capacity, configured: false, last_token: Token(0) });
+            self.resources_most = self.resources_most.max(self.resources.len());
             self.resources.len() - 1
         });
         &mut self.resources[at]

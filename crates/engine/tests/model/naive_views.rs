@@ -144,7 +144,13 @@ impl Naive {
             ttl_us: (row.status == Status::Active).then(|| row.lease.deadline.since(now.at)),
             token: row.granted.map(|_| row.token),
             queue_position: waits.then(|| u32::try_from(position()).expect("few wait")),
+            // Sixteen are shown, and scripts have no resource with more slots.
             holders: if waits { self.view_holders(&row.resource) } else { Vec::new() },
+            holders_in_all: if waits {
+                u32::try_from(self.holders(&row.resource).count()).expect("few hold")
+            } else {
+                0
+            },
             order: row.order,
             now: now.at,
         }

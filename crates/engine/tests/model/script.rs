@@ -112,6 +112,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         grace_us: 2,
         retain_us: 12,
         retained_max: 50,
+        state_bytes_max: 1_000_000,
         claims_max: 1_000,
         waiting_max: 1_000,
         resources_max: 1_000,
@@ -122,8 +123,21 @@ fn limits() -> impl Strategy<Value = Limits> {
     let few_claims = Limits { claims_max: 6, ..roomy.clone() };
     let few_waiting = Limits { waiting_max: 3, ..roomy.clone() };
     let few_resources = Limits { resources_max: 4, ..roomy.clone() };
+    let few_bytes = Limits { state_bytes_max: 4_000, ..roomy.clone() };
+    let few_bytes_of_history = Limits { state_bytes_max: 9_000, retain_us: 60, ..roomy.clone() };
     let no_grace = Limits { grace_us: 0, ..roomy.clone() };
-    select(vec![roomy.clone(), roomy, few_retained, long_retained, few_claims, few_waiting, few_resources, no_grace])
+    select(vec![
+        roomy.clone(),
+        roomy,
+        few_retained,
+        long_retained,
+        few_claims,
+        few_waiting,
+        few_resources,
+        few_bytes,
+        few_bytes_of_history,
+        no_grace,
+    ])
 }
 
 fn step() -> impl Strategy<Value = Step> {

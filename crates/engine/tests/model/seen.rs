@@ -13,7 +13,7 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 71] = [
+const WANTED: [&str; 72] = [
     "change: kept",
     "answer: spent a lease",
     "answer: gave up a place",
@@ -78,6 +78,7 @@ const WANTED: [&str; 71] = [
     "refused: over the quota of waiting",
     "refused: too many claims",
     "refused: too many resources",
+    "refused: the state is full",
     "refused: too many waiting",
     "renewed: in grace",
     "renewed: lapsed",
@@ -236,6 +237,7 @@ impl Seen {
                 Refusal::OverQuota { is_about_waiting: true, .. } => "refused: over the quota of waiting",
                 Refusal::OverQuota { is_about_waiting: false, .. } => "refused: over the quota of claims",
                 Refusal::TooManyClaims { .. } => "refused: too many claims",
+                Refusal::StateFull { .. } => "refused: the state is full",
                 Refusal::TooManyResources { .. } => "refused: too many resources",
             },
         };

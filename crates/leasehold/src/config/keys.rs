@@ -10,11 +10,15 @@ use ipnet::IpNet;
 use leasehold_server::duration::{format_us, parse_setting};
 
 use crate::logging::{self, LogFormat};
+use crate::size;
 
 const MS_US: u64 = 1_000;
 const S_US: u64 = 1_000_000;
 const H_US: u64 = 3600 * S_US;
 const D_US: u64 = 24 * H_US;
+
+/// A body of 64 KiB has to hold it, with its resource and the rest.
+const METADATA_MOST: u64 = 48 << 10;
 
 /// One setting.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub(crate) enum Rule {
     Bool,
     Duration(RangeInclusive<u64>),
     Integer(RangeInclusive<u64>),
+    /// Of bytes.
+    Size(RangeInclusive<u64>),
     Url,
     /// Addresses and networks.
     Networks,
@@ -58,7 +64,7 @@ const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 32] = [
+pub(crate) static KEYS: [Key; 35] = [
     key("listen", "127.0.0.1:8080", Rule::Address),
     Key { name: "admin_listen", rule: Rule::Address, default: None },
     Key {
@@ -85,6 +91,9 @@ pub(crate) static KEYS: [Key; 32] = [
     key("max_ttl", "24h", Rule::Duration(S_US..=3650 * D_US)),
     key("max_wait", "5m", Rule::Duration(0..=D_US)),
     key("max_count", "1000", Rule::Integer(1..=1_000_000)),
+    key("max_timeout", "720h", Rule::Duration(S_US..=10_000 * D_US)),
+    key("max_metadata", "16KiB", Rule::Size(0..=METADATA_MOST)),
+    Key { name: "max_state", rule: Rule::Size(1 << 20..=1 << 50), default: None },
     key("retain_finished", "24h", Rule::Duration(0..=3650 * D_US)),
     key("retain_max", "100000", Rule::Integer(0..=10_000_000)),
     key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
@@ -132,6 +141,9 @@ impl fmt::Display for Rule {
             Rule::Bool => f.write_str("true or false"),
             Rule::Duration(range) => {
                 write!(f, "a duration from {} to {}", format_us(*range.start()), format_us(*range.end()))
+            }
+            Rule::Size(range) => {
+                write!(f, "a size from {} to {}", size::format(*range.start()), size::format(*range.end()))
             }
             Rule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
             Rule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
@@ -215,6 +227,11 @@ pub(crate) fn read_integer(text: &str, range: &RangeInclusive<u64>) -> Result<u6
         Ok(_) => Err("is out of range".to_owned()),
         Err(_) => Err("is not an integer, or far out of range".to_owned()),
     }
+}
+
+pub(crate) fn read_size(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
+    let bytes = size::parse(text)?;
+    if range.contains(&bytes) { Ok(bytes) } else { Err("is out of range".to_owned()) }
 }
 
 /// Without the slash at its end, as paths are appended.

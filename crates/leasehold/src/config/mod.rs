@@ -64,6 +64,8 @@ pub(crate) struct Config {
     /// The files of TLS; none: plain HTTP.
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Store,
+    /// Bytes that the state may take up, if not half of what the process may use.
+    pub(crate) max_state: Option<u64>,
     /// Threads that serve callers, if not as many as suit the machine.
     pub(crate) threads: Option<usize>,
     pub(crate) settings: Settings,
@@ -161,6 +163,9 @@ impl Chosen {
             max_ttl_us,
             max_wait_us: self.duration("max_wait")?,
             max_count: self.integer("max_count")?,
+            max_timeout_us: self.duration("max_timeout")?,
+            max_metadata: usize::try_from(self.size("max_metadata")?.expect("it has a default"))
+                .expect("its range fits"),
             retain_finished_us: self.duration("retain_finished")?,
             retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
             public_url: self.optional("public_url", keys::read_url)?,
@@ -189,6 +194,7 @@ impl Chosen {
             admin_listen: self.optional("admin_listen", keys::read_address)?,
             tls,
             store: self.store()?,
+            max_state: self.size("max_state")?,
             threads: self.optional_integer("threads")?.map(|threads| usize::try_from(threads).expect("its range fits")),
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,
@@ -246,6 +252,11 @@ impl Chosen {
 
     fn integer(&self, name: &str) -> Result<u64, ConfigError> {
         Ok(self.optional_integer(name)?.expect("only asked for keys that have a default"))
+    }
+
+    fn size(&self, name: &str) -> Result<Option<u64>, ConfigError> {
+        let Rule::Size(range) = &self.entry(name).0.rule else { panic!("{name} is no size") };
+        self.optional(name, |text| keys::read_size(text, range))
     }
 
     fn optional_integer(&self, name: &str) -> Result<Option<u64>, ConfigError> {

@@ -36,6 +36,9 @@ impl Loaded {
             Rule::Bool if name == "memory" => (self.config.store == Store::Memory).to_string(),
             Rule::Bool => super::keys::read_bool(given).expect("checked before").to_string(),
             Rule::Integer(range) => super::keys::read_integer(given, range).expect("checked before").to_string(),
+            Rule::Size(range) => {
+                quoted(&crate::size::format(super::keys::read_size(given, range).expect("checked before")))
+            }
             // The one value that another one can change.
             Rule::Duration(_) if name == "default_ttl" => quoted(&format_us(self.config.settings.default_ttl_us)),
             Rule::Duration(range) => {

@@ -32,6 +32,7 @@ mod sign_on;
 mod slow;
 mod soak;
 mod standstill;
+mod state;
 mod stop;
 mod support;
 mod tls;

@@ -45,6 +45,7 @@ codes! {
     Grace "grace" "The lock has expired, and only its last holder may come back.",
     Waiting "waiting" "The claim waits, so this cannot be done yet.",
     Ended "ended" "The claim has ended, so nothing of it changes any more.",
+    ListExpired "list_expired" "The order that a page was to be cut from is not kept any more.",
     KeySpent "key_spent" "The lease or claim of this Idempotency-Key has ended.",
     BodyTooLarge "body_too_large" "The body is too large.",
     UriTooLong "uri_too_long" "The URI is too long.",

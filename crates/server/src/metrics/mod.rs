@@ -78,6 +78,8 @@ pub(crate) struct Metrics {
     waiters: PerKind<Gauge>,
     resources: PerKind<Gauge>,
     retained: Gauge,
+    state_bytes: Gauge,
+    state_bytes_max: Gauge,
     held_answers: Gauge,
     oldest_held_seconds: FloatGauge,
     parked_callers: Gauge,
@@ -222,6 +224,8 @@ impl Default for Metrics {
             waiters: per_kind(r, "waiters", "Claims that stand in a queue", None, Gauge::default),
             resources: per_kind(r, "resources", "Resources known", None, Gauge::default),
             retained: gauge(r, "retained_claims", "Ended claims that can still be read"),
+            state_bytes: gauge(r, "state_bytes", "Memory that claims and resources take up, as it is accounted"),
+            state_bytes_max: gauge(r, "state_bytes_max", "Memory that they may take up (max_state)"),
             held_answers: gauge(r, "held_answers", "Answers waiting for the store"),
             oldest_held_seconds: {
                 let gauge = FloatGauge::default();
@@ -370,6 +374,8 @@ impl Metrics {
             self.resources.of(kind).set(counted.resources as u64);
         }
         self.retained.set(totals.retained as u64);
+        self.state_bytes.set(totals.state_bytes_used);
+        self.state_bytes_max.set(totals.state_bytes_max);
         self.held_answers.set(callers.held as u64);
         self.oldest_held_seconds.set(Duration::from_micros(oldest_held_us).as_secs_f64());
         self.parked_callers.set(callers.parked as u64);

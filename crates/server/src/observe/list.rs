@@ -1,8 +1,11 @@
 //! `GET /v1/observe/resources`: all resources, filtered, sorted and counted. The engine is surveyed slice by slice, so
 //! that a list of a hundred thousand holds up nobody, and only the lines of the page are kept.
+//!
+//! Names do not change, so a page by name begins after the last name of the page before, whatever came and went. Other
+//! orders do not hold still; the pages after the first are cut from the order as it was then (`frozen`).
 
 use std::borrow::Cow;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
@@ -11,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::Observer;
 use super::digest::PoolDigest;
+use super::frozen::{LENGTH_MAX, Lost};
 use super::key::{parse_kind, public_name, write_key};
 use super::label::{label_of, may_have};
 use crate::dialect::text::{Object, array};
@@ -20,7 +24,7 @@ use crate::events::routes::known_kind;
 use crate::http::json::shown;
 use crate::http::limits::PAGE_BYTES_MAX;
 use crate::http::query::Query;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Code, Problem, RequestId, response};
 
 pub(super) const LIMIT_DEFAULT: usize = 100;
 pub(super) const LIMIT_MAX: usize = 500;
@@ -33,19 +37,51 @@ const SCAN_MAX: usize = 1_000;
 /// Surveys at the same time: each goes over everything there is, so they queue up.
 pub(super) const SURVEYS_MAX: usize = 2;
 
-/// What is to be listed.
+/// Which part of a list is to be shown.
 #[derive(Debug)]
 pub(crate) struct List {
+    wanted: Wanted,
+    limit: usize,
+    after: Option<After>,
+    /// … and past so many more, as of the moment it is asked for: for somebody who leaps far ahead.
+    offset: usize,
+}
+
+/// What is to be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
     kind: Option<Kind>,
     state: Option<ResourceState>,
     /// In lower case.
     search: Option<String>,
     sort: Sort,
-    limit: usize,
-    /// A page begins right after this one, whatever came or went meanwhile …
-    after: Option<Place>,
-    /// … and past so many more, as of the moment it is asked for: for somebody who leaps far ahead.
-    offset: usize,
+}
+
+/// Where a page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum After {
+    /// Right after this name, whatever came or went meanwhile.
+    Name(Place),
+    /// At this place of an order that was kept.
+    Frozen { id: u64, index: usize },
+}
+
+impl After {
+    fn parse(text: &str, sort: Sort) -> Option<After> {
+        if sort == Sort::Name {
+            return Place::parse(text).map(After::Name);
+        }
+        let (id, index) = text.split_once('-')?;
+        let index = index.parse().ok().filter(|&index| index <= LENGTH_MAX)?;
+        Some(After::Frozen { id: u64::from_str_radix(id, 16).ok()?, index })
+    }
+
+    fn to_cursor(&self) -> String {
+        match self {
+            After::Name(place) => place.to_cursor(),
+            After::Frozen { id, index } => format!("{id:x}-{index}"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +141,9 @@ impl List {
                 ))
             })
         };
+        let sort = query.get("sort").map_or(Ok(Sort::Name), sort)?;
         let after = |text: &str| {
-            Place::parse(text)
+            After::parse(text, sort)
                 .ok_or_else(|| Problem::bad_request(format!("after must be what next was, got {}", shown(text))))
         };
         let search = query.get("q").filter(|text| !text.is_empty());
@@ -114,16 +151,20 @@ impl List {
             return Err(Problem::bad_request(format!("q must have at most {SEARCH_MAX} bytes, got {}", text.len())));
         }
         Ok(List {
-            kind: query.get("kind").map(known_kind).transpose()?,
-            state: query.get("state").map(state).transpose()?,
-            search: search.map(str::to_lowercase),
-            sort: query.get("sort").map_or(Ok(Sort::Name), sort)?,
+            wanted: Wanted {
+                kind: query.get("kind").map(known_kind).transpose()?,
+                state: query.get("state").map(state).transpose()?,
+                search: search.map(str::to_lowercase),
+                sort,
+            },
             limit: query.get("limit").map_or(Ok(LIMIT_DEFAULT), limit)?,
             after: query.get("after").map(after).transpose()?,
             offset: query.get("offset").map_or(Ok(0), offset)?,
         })
     }
+}
 
+impl Wanted {
     fn wants(&self, line: &ResourceLine, name: &str) -> bool {
         self.kind.is_none_or(|kind| kind == line.resource.kind())
             && self.state.is_none_or(|state| state == line.state)
@@ -181,32 +222,58 @@ impl Ord for Listed {
 struct Found {
     /// The first ones after the cursor, the last of them on top; one more than the page has, if there are more.
     page: BinaryHeap<Listed>,
+    counted: Counted,
+}
+
+/// Everything, by kind and by state, and how much of it was wanted.
+#[derive(Debug, Default)]
+struct Counted {
     total: u64,
     matched: u64,
     by_kind: [u64; Kind::ALL.len()],
     by_state: [u64; ResourceState::ALL.len()],
 }
 
-impl Found {
-    fn take(&mut self, list: &List, after: Option<&Place>, page: &SurveyPage, observer: &Observer) {
-        for line in &page.lines {
-            self.total += 1;
-            self.by_kind[line.resource.kind() as usize] += 1;
-            self.by_state[line.state as usize] += 1;
-            let Some(place) = list.place_of(page, line, observer) else { continue };
-            self.matched += 1;
-            if after.is_some_and(|after| place <= *after) {
-                continue;
-            }
-            if self.page.len() > list.limit {
-                if self.page.peek().is_some_and(|last| last.place <= place) {
-                    continue;
-                }
-                self.page.pop();
-            }
-            self.page.push(Listed { place, line: line.clone() });
-        }
+impl Counted {
+    fn count(&mut self, line: &ResourceLine) {
+        self.total += 1;
+        self.by_kind[line.resource.kind() as usize] += 1;
+        self.by_state[line.state as usize] += 1;
     }
+}
+
+impl Found {
+    /// Takes a line in. Gives its place if it is wanted.
+    fn take(
+        &mut self,
+        list: &List,
+        after: Option<&Place>,
+        page: &SurveyPage,
+        line: &ResourceLine,
+        observer: &Observer,
+    ) -> Option<Place> {
+        self.counted.count(line);
+        let place = list.wanted.place_of(page, line, observer)?;
+        self.counted.matched += 1;
+        if after.is_some_and(|after| place <= *after) {
+            return Some(place);
+        }
+        if self.page.len() > list.limit {
+            if self.page.peek().is_some_and(|last| last.place <= place) {
+                return Some(place);
+            }
+            self.page.pop();
+        }
+        self.page.push(Listed { place: place.clone(), line: line.clone() });
+        Some(place)
+    }
+}
+
+/// A page to be written.
+struct Page {
+    lines: Vec<(Arc<str>, ResourceLine)>,
+    next: Option<After>,
+    counted: Counted,
 }
 
 pub(super) async fn answer(
@@ -215,15 +282,137 @@ pub(super) async fn answer(
     list: List,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    let leapt = if list.offset > 0 { place_before(observer, driver, &list, id).await? } else { None };
-    let after = leapt.as_ref().or(list.after.as_ref());
+    let (reply, page) = match (&list.after, list.wanted.sort) {
+        (Some(After::Frozen { id: order, index }), _) => {
+            let keys = observer.frozen.find(*order, &list.wanted, driver.now().mono_us).map_err(lost)?;
+            cut(observer, driver, &list, *order, &keys, index.saturating_add(list.offset), id).await?
+        }
+        (None, Sort::Waiting | Sort::Expiry) => first_in_order(observer, driver, &list, id).await?,
+        (after, _) => {
+            let after = match after {
+                Some(After::Name(place)) => Some(place),
+                Some(After::Frozen { .. }) | None => None,
+            };
+            by_name(observer, driver, &list, after, id).await?
+        }
+    };
+    Ok(reply.positioned(response::json(StatusCode::OK, id, write(page, &reply, observer))))
+}
+
+fn lost(why: Lost) -> Problem {
+    match why {
+        Lost::Expired => Problem::new(
+            StatusCode::GONE,
+            "the list that after goes on with is not kept any more, begin again without after",
+        )
+        .coded(Code::ListExpired),
+        Lost::OfAnother => {
+            Problem::bad_request("after must come with the kind, state, q and sort of the list that it goes on with")
+        }
+    }
+}
+
+async fn by_name<'a>(
+    observer: &Observer,
+    driver: &Handle,
+    list: &List,
+    after: Option<&Place>,
+    id: &'a RequestId,
+) -> Result<(Reply<'a>, Page), Problem> {
+    let leapt = if list.offset > 0 { place_before(observer, driver, list, after, id).await? } else { None };
+    let after = leapt.as_ref().or(after);
     let mut found = Found::default();
     let reply = survey(&observer.surveys, driver, id, |page| {
-        found.take(&list, after, page, observer);
+        for line in &page.lines {
+            found.take(list, after, page, line, observer);
+        }
         true
     })
     .await?;
-    Ok(reply.positioned(response::json(StatusCode::OK, id, write(&list, found, &reply, observer))))
+    let Found { page, counted } = found;
+    let mut lines = page.into_sorted_vec();
+    let fit = fitting(lines.iter().map(|listed| line_len(&listed.line)), list.limit);
+    let has_more = lines.len() > fit;
+    lines.truncate(fit);
+    let next = lines.last().filter(|_| has_more).map(|last| After::Name(last.place.clone()));
+    let lines = lines.into_iter().map(|Listed { place, line }| (place.name, line)).collect();
+    Ok((reply, Page { lines, next, counted }))
+}
+
+/// The first page in an order that does not hold still. If there are more, the order is kept for them.
+async fn first_in_order<'a>(
+    observer: &Observer,
+    driver: &Handle,
+    list: &List,
+    id: &'a RequestId,
+) -> Result<(Reply<'a>, Page), Problem> {
+    let mut found = Found::default();
+    let mut order = BinaryHeap::new();
+    let reply = survey(&observer.surveys, driver, id, |page| {
+        for line in &page.lines {
+            let Some(place) = found.take(list, None, page, line, observer) else { continue };
+            if order.len() == LENGTH_MAX {
+                if order.peek().is_some_and(|(last, _)| *last <= place) {
+                    continue;
+                }
+                order.pop();
+            }
+            order.push((place, line.resource.clone()));
+        }
+        true
+    })
+    .await?;
+    let keep = |order: BinaryHeap<(Place, ResourceKey)>| {
+        let keys = order.into_sorted_vec().into_iter().map(|(_, key)| key).collect();
+        observer.frozen.keep(list.wanted.clone(), keys, driver.now().mono_us)
+    };
+    if list.offset > 0 {
+        let (order, keys) = keep(order);
+        return cut(observer, driver, list, order, &keys, list.offset, id).await;
+    }
+    let Found { page, counted } = found;
+    let mut lines = page.into_sorted_vec();
+    let fit = fitting(lines.iter().map(|listed| line_len(&listed.line)), list.limit);
+    let has_more = lines.len() > fit;
+    lines.truncate(fit);
+    let next = has_more.then(|| After::Frozen { id: keep(order).0, index: fit });
+    let lines = lines.into_iter().map(|Listed { place, line }| (place.name, line)).collect();
+    Ok((reply, Page { lines, next, counted }))
+}
+
+/// A page of an order that was kept: the resources that are there still, as they are now.
+async fn cut<'a>(
+    observer: &Observer,
+    driver: &Handle,
+    list: &List,
+    order: u64,
+    keys: &[ResourceKey],
+    from: usize,
+    id: &'a RequestId,
+) -> Result<(Reply<'a>, Page), Problem> {
+    let upto = from.saturating_add(list.limit).min(keys.len());
+    let shown = keys.get(from..upto).unwrap_or(&[]);
+    let mut lines: Vec<Option<ResourceLine>> = vec![None; shown.len()];
+    let places: HashMap<&ResourceKey, usize> = shown.iter().zip(0..).collect();
+    let mut counted = Counted::default();
+    let reply = survey(&observer.surveys, driver, id, |page| {
+        for line in &page.lines {
+            counted.count(line);
+            counted.matched += u64::from(list.wanted.place_of(page, line, observer).is_some());
+            if let Some(&at) = places.get(&line.resource) {
+                lines[at] = Some(line.clone());
+            }
+        }
+        true
+    })
+    .await?;
+    // One that is gone takes no room, but its place in the order.
+    let fit = fitting(lines.iter().map(|line| line.as_ref().map_or(0, line_len)), list.limit);
+    lines.truncate(fit);
+    let named = |line: ResourceLine| (public_name(&line.resource, observer.digester()), line);
+    let lines = lines.into_iter().flatten().map(named).collect();
+    let next = (from + fit < keys.len()).then_some(After::Frozen { id: order, index: from + fit });
+    Ok((reply, Page { lines, next, counted }))
 }
 
 /// The last of those to be passed over, after which a page begins; `None` when there are none. Only places are kept, and they
@@ -232,12 +421,13 @@ async fn place_before(
     observer: &Observer,
     driver: &Handle,
     list: &List,
+    after: Option<&Place>,
     id: &RequestId,
 ) -> Result<Option<Place>, Problem> {
     let mut places = Vec::new();
     survey(&observer.surveys, driver, id, |page| {
-        let wanted = page.lines.iter().filter_map(|line| list.place_of(page, line, observer));
-        places.extend(wanted.filter(|place| list.after.as_ref().is_none_or(|after| place > after)));
+        let wanted = page.lines.iter().filter_map(|line| list.wanted.place_of(page, line, observer));
+        places.extend(wanted.filter(|place| after.is_none_or(|after| place > after)));
         true
     })
     .await?;
@@ -295,12 +485,8 @@ async fn survey<'a>(
     }
 }
 
-fn write(list: &List, found: Found, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
-    let Found { page, total, matched, by_kind, by_state } = found;
-    let mut lines = page.into_sorted_vec();
-    let fit = fitting(lines.iter().map(|listed| line_len(&listed.line)), list.limit);
-    let has_more = lines.len() > fit;
-    lines.truncate(fit);
+fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
+    let Page { lines, next, counted: Counted { total, matched, by_kind, by_state } } = page;
     let mut object = Object::new();
     object
         .string("position", &format!("{}.{}", reply.epoch, reply.position))
@@ -314,16 +500,15 @@ fn write(list: &List, found: Found, reply: &Reply<'_>, observer: &Observer) -> V
         counts.integer(state.as_str(), count);
     }
     object.name("counts").extend_from_slice(&counts.end());
-    let resources = array(&lines, |object, Listed { place, line }| {
+    let resources = array(&lines, |object, (name, line)| {
         if let ResourceKey::Pool(pool) = line.resource {
             // Whoever sees it may look at it next.
             observer.digester().remember(pool);
         }
-        write_line(object, line, &place.name);
+        write_line(object, line, name);
     });
     object.name("resources").extend_from_slice(&resources);
-    let next = lines.last().filter(|_| has_more).map(|last| last.place.to_cursor());
-    object.optional_string("next", next.as_deref());
+    object.optional_string("next", next.map(|next| next.to_cursor()).as_deref());
     object.end()
 }
 
@@ -376,6 +561,12 @@ mod tests {
         for text in ["", "0", "0.lock", "x.lock:a", "0.door:a"] {
             assert_eq!(Place::parse(text), None, "{text}");
         }
+        let frozen = After::Frozen { id: u64::MAX, index: LENGTH_MAX };
+        assert_eq!(After::parse(&frozen.to_cursor(), Sort::Expiry), Some(frozen.clone()));
+        assert_eq!(After::parse(&frozen.to_cursor(), Sort::Name), None, "each order has its own");
+        for text in ["", "0", "-", "0-", "-0", "x-0", "0-100001", "0.lock:a"] {
+            assert_eq!(After::parse(text, Sort::Waiting), None, "{text}");
+        }
     }
 
     #[test]
@@ -392,6 +583,6 @@ mod tests {
         ] {
             assert_eq!(List::parse(&Query::parse(Some(query)).unwrap()).unwrap_err().reason, expected, "{query}");
         }
-        assert!(List::parse(&Query::parse(Some("q=")).unwrap()).unwrap().search.is_none());
+        assert!(List::parse(&Query::parse(Some("q=")).unwrap()).unwrap().wanted.search.is_none());
     }
 }

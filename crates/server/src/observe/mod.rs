@@ -11,6 +11,7 @@
 
 mod detail;
 pub(crate) mod digest;
+mod frozen;
 pub(crate) mod key;
 mod label;
 mod list;
@@ -37,6 +38,8 @@ pub struct Observer {
     pub(crate) events: Events,
     /// Whose turn it is to go over all resources.
     surveys: Semaphore,
+    /// Orders of lists that are paged through.
+    frozen: frozen::Frozen<list::Wanted>,
     digester: OnceLock<Digester>,
 }
 
@@ -64,6 +67,7 @@ impl Observer {
             metrics: Metrics::default(),
             events: Events::new(events_kept),
             surveys: Semaphore::new(list::SURVEYS_MAX),
+            frozen: frozen::Frozen::new(),
             digester: OnceLock::new(),
         }
     }

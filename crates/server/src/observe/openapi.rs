@@ -22,8 +22,16 @@ pub(crate) fn operation(action: Action) -> Operation {
             .query("sort", "By name, by the longest queue, or by the next to expire.", sort())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT))
             .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(OFFSET_MAX as u64).default(0))
-            .query("after", "What `next` of the page before said.", Schema::string().pattern(r"^[0-9a-f]{1,16}\.(pool|claim|lock):").example("0.lock:deploy"))
-            .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page())),
+            .query("after", "What `next` of the page before said, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
+            .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page()))
+            .answers(
+                410,
+                Answer::error(
+                    "By waiters or by expiry: the order is not kept any more.",
+                    "the list that after goes on with is not kept any more, begin again without after",
+                )
+                .coded(Code::ListExpired),
+            ),
         Action::ShowResource => new("observeResource", "See one resource in full")
             .says("Its holders by slot, at most 1000, and the first 100 of its queue.")
             .path("key", KEY_SAYS, key())

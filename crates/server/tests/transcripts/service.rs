@@ -23,6 +23,8 @@ pub(crate) struct Service {
     runtime: tokio::runtime::Handle,
     settings: Settings,
     opener: ValvedOpener,
+    /// Bytes that the state may take up.
+    max_state: u64,
     wall: Wall,
     running: Option<Running>,
 }
@@ -41,6 +43,7 @@ impl Service {
             runtime: runtime.clone(),
             settings: Settings::default(),
             opener: ValvedOpener::new(),
+            max_state: u64::MAX,
             wall: WALL_START,
             running: None,
         };
@@ -66,6 +69,9 @@ impl Service {
             "max-wait" => settings.max_wait_us = us(),
             "max-count" => settings.max_count = u64::try_from(count()).expect("a count fits"),
             "retain-finished" => settings.retain_finished_us = us(),
+            "max-timeout" => settings.max_timeout_us = us(),
+            "max-metadata" => settings.max_metadata = count(),
+            "max-state" => self.max_state = u64::try_from(count()).expect("a count fits"),
             "retain-max" => settings.retain_max = count(),
             "events-kept" => settings.events_kept = count(),
             "max-waiters" => settings.max_waiters = count(),
@@ -80,6 +86,7 @@ impl Service {
             grace_us: settings.grace_us,
             retain_us: settings.retain_finished_us,
             retained_max: settings.retain_max,
+            state_bytes_max: self.max_state,
             waiting_max: settings.max_waiters,
             ..Limits::default()
         };

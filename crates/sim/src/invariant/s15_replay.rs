@@ -13,6 +13,11 @@ pub(crate) fn same(what: &str, found: &[Fact], replayed: &[Fact]) -> Check {
     })
 }
 
+/// The account of bytes is part of the state.
+pub(crate) fn account(found: u64, replayed: u64) -> Check {
+    ensure(found == replayed, "S15", || format!("{found} bytes are accounted, {replayed} after a replay"))
+}
+
 /// The model and the replayed engine tell the same story.
 pub(crate) fn model(ledger: &Ledger, facts: &[Fact]) -> Check {
     let mut live = 0;

@@ -115,6 +115,8 @@ impl World {
         invariant::s15_replay::same("the recovered state", &facts, &self.ledger.standby.facts())?;
         invariant::s15_replay::model(&self.ledger, &facts)?;
         recovery.engine.check();
+        let account = |engine: &leasehold_engine::Engine| engine.totals().state_bytes;
+        invariant::s15_replay::account(account(&recovery.engine), account(&self.ledger.standby))?;
         self.ledger.opened(recovery.epoch.0)?;
         self.out.recoveries += 1;
         self.rare.hit_if(recovery.engine.totals().claims > 0, Rare::LeaseOutlivedOutages);

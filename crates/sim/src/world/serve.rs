@@ -206,6 +206,7 @@ impl World {
                 self.rare.hit_if(*refusal == Refusal::NotTheHolder, Rare::UnlockByStrangerRefused);
                 self.rare.hit_if(matches!(refusal, Refusal::TooManyClaims { .. }), Rare::LimitOfClaimsReached);
                 self.rare.hit_if(matches!(refusal, Refusal::TooManyWaiting { .. }), Rare::LimitOfWaitersReached);
+                self.rare.hit_if(matches!(refusal, Refusal::StateFull { .. }), Rare::LimitOfBytesReached);
             }
             Err(Denial::StoreLate) => {
                 self.hit(if was_parked { Rare::ParkedAnsweredStoreLate } else { Rare::AnsweredStoreLate });
@@ -311,6 +312,8 @@ impl World {
             let facts = process.partition.engine().facts();
             invariant::s15_replay::same("the live state", &facts, &self.ledger.standby.facts())?;
             invariant::s15_replay::model(&self.ledger, &facts)?;
+            let account = |engine: &leasehold_engine::Engine| engine.totals().state_bytes;
+            invariant::s15_replay::account(account(process.partition.engine()), account(&self.ledger.standby))?;
         }
         Ok(())
     }

@@ -108,6 +108,12 @@ impl Launch {
         Launch::after(&format!("ulimit -Sn {files_max}"), directory)
     }
 
+    /// The same, with no more address space than this.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_address_space(directory: &Path, kib_max: u32) -> Launch {
+        Launch::after(&format!("ulimit -v {kib_max}"), directory)
+    }
+
     /// The same, with no file longer than so many KiB: writing past that fails, as on a full disk.
     pub(crate) fn with_file_size(directory: &Path, kib_max: u32) -> Launch {
         // In blocks of 512 bytes. The signal that goes with it would kill the process.

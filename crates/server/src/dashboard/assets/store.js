@@ -107,6 +107,11 @@ export class Store extends EventTarget {
       for (let work = this.#next(); work !== null; work = this.#next()) await work();
       this.problem = null;
     } catch (problem) {
+      if (problem.status === 410 && this.#pages.length > 0) {
+        // The order these pages were cut from is not kept any more.
+        setTimeout(() => this.#startOver());
+        return;
+      }
       this.problem = problem;
       this.#changed();
     } finally {

@@ -5,7 +5,7 @@ use leasehold_engine::limits::DURATION_MAX_US;
 use serde_json::{Value, json};
 
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX};
-use super::routes::{Action, METADATA_MAX};
+use super::routes::Action;
 use crate::dialect::ended::key_spent;
 use crate::dialect::header::document_key;
 use crate::dialect::{NAME_MAX, ended, terms};
@@ -218,12 +218,16 @@ fn claim_schema() -> Schema {
         .member("status_history", Schema::array(Schema::named("StatusChange")))
         .maybe("token", Schema::token())
         .maybe("queue_position", Schema::count().minimum(1).says("While it waits; 1 is next."))
-        .maybe("holders", holders("While it waits: what it waits for."))
+        .maybe("holders", holders("While it waits: what it waits for, the first 16 by slot."))
+        .maybe(
+            "holders_in_all",
+            Schema::count().says("While it waits, where not all holders are shown: how many there are."),
+        )
 }
 
 pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
     let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000);
-    let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", METADATA_MAX / 1024));
+    let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", settings.max_metadata / 1024));
     vec![
         (
             "ClaimRequest",
@@ -279,7 +283,7 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 .member("capacity", Schema::count().says("How many claims may be active at once."))
                 .member("in_use", Schema::count())
                 .member("waiting", Schema::count())
-                .member("holders", holders("The active claims."))
+                .member("holders", holders("The active claims, at most 1000 by slot."))
                 .member("queue", holders("The first of the waiting claims, next one first.")),
         ),
         (

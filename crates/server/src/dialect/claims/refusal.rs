@@ -41,6 +41,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
+        | Refusal::StateFull { .. }
         | Refusal::NoneFree { .. }
         | Refusal::NotHeld { .. }
         | Refusal::Locked { .. }

@@ -22,9 +22,7 @@ use crate::http::query::Query;
 use crate::http::router::Endpoint;
 use crate::settings::Settings;
 
-pub(super) const METADATA_MAX: usize = 16 * 1024;
-
-/// `timeout` and `ttl` of a claim may be zero, and are refused rather than cut when they are absurd.
+/// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are absurd.
 const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +77,7 @@ pub(crate) struct Subject {
     pub(super) action: Action,
     /// What absolute URLs begin with.
     pub(super) base_url: String,
-    /// It asked to wait for longer than it may.
+    /// It asked for a longer wait, timeout or ttl than it may have.
     pub(super) clamped: bool,
 }
 
@@ -92,8 +90,9 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
         Action::ListResources => return ResourcePage::parse(&query, base_url).map(Asked::Resources),
         Action::Create => {
             let wait = parse_listening(call, &query)?;
-            clamped = wait.is_cut;
-            Request { listen_us: wait.us, ..Command::Acquire(Box::new(create(call)?)).into() }
+            let (acquire, is_cut) = create(call)?;
+            clamped = wait.is_cut || is_cut;
+            Request { listen_us: wait.us, ..Command::Acquire(Box::new(acquire)).into() }
         }
         Action::Show => {
             let claim = claim_in_path(call)?;
@@ -109,8 +108,8 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
         Action::Update => {
             let claim = claim_in_path(call)?;
             match parse_update(call, &query) {
-                Ok((update, wait)) => {
-                    clamped = wait.is_cut;
+                Ok((update, wait, is_cut)) => {
+                    clamped = wait.is_cut || is_cut;
                     Request { listen_us: wait.us, ..Command::Update { claim, update }.into() }
                 }
                 Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
@@ -130,19 +129,21 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
     Ok(Asked::One { subject: Subject { action, base_url, clamped }, request })
 }
 
-fn create(call: &Call<'_>) -> Result<Acquire, Problem> {
+/// The claim that is asked for, and whether its timeout was cut.
+fn create(call: &Call<'_>) -> Result<(Acquire, bool), Problem> {
     let body = Object::parse(call.body)?;
     body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data"])?;
     let resource = body.required_string("resource", 1..=NAME_MAX)?;
     let timeout = either(&body, "timeout", "ttl")?;
-    let timeout_us = body.required_seconds(timeout, DURATION)?;
-    let metadata = body.json(either(&body, "metadata", "user_data")?, METADATA_MAX)?;
+    let timeout = Cut::to(call.settings.max_timeout_us, body.required_seconds(timeout, DURATION)?);
+    let timeout_us = timeout.us;
+    let metadata = body.json(either(&body, "metadata", "user_data")?, call.settings.max_metadata)?;
     let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
     // Metadata is the same when its value is, however it is written. Until then it had to be written the same.
     let name = key_name(&call.parts.headers)?;
     let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
     let former = name.as_ref().map(|_| asked(metadata.unwrap_or_default().as_bytes()));
-    Ok(Acquire {
+    let acquire = Acquire {
         id: fresh_claim_id(),
         ttl_us: timeout_us,
         patience: Patience::Standing,
@@ -152,7 +153,8 @@ fn create(call: &Call<'_>) -> Result<Acquire, Problem> {
         quota: Quota::NONE,
         options: Options { former_fingerprint: former, ..Options::default() },
         resource: ResourceKey::Claim(Arc::from(&*resource)),
-    })
+    };
+    Ok((acquire, timeout.is_cut))
 }
 
 /// The name a member goes by: its own, or the one the deployed claims service has for it.
@@ -164,19 +166,22 @@ fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&
     }
 }
 
-fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut), Problem> {
+/// The change, how long to wait for it, and whether its ttl or timeout was cut.
+fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut, bool), Problem> {
     let wait = parse_listening(call, query)?;
     let body = Object::parse(call.body)?;
     body.refuse_unknown(&["ttl", "timeout", "status"])?;
     if body.is_empty() {
         return Err(Problem::bad_request("nothing to change, give any of ttl, timeout, status"));
     }
-    let update = Update {
-        ttl_us: body.seconds("ttl", DURATION)?,
-        timeout_us: body.seconds("timeout", DURATION)?,
-        status: wish(&body)?,
+    let duration = |name| -> Result<Option<Cut>, Problem> {
+        Ok(body.seconds(name, DURATION)?.map(|asked_us| Cut::to(call.settings.max_timeout_us, asked_us)))
     };
-    Ok((update, wait))
+    let (ttl, timeout) = (duration("ttl")?, duration("timeout")?);
+    let is_cut = [ttl, timeout].into_iter().flatten().any(|duration| duration.is_cut);
+    let us = |duration: Option<Cut>| duration.map(|duration| duration.us);
+    let update = Update { ttl_us: us(ttl), timeout_us: us(timeout), status: wish(&body)? };
+    Ok((update, wait, is_cut))
 }
 
 /// `wait`, and whether it is over at once for a claim that does not wait.

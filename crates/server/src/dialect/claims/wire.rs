@@ -64,6 +64,9 @@ fn write_claim(object: &mut Object, base_url: &str, view: &ClaimView) {
     if let Some(position) = view.queue_position {
         object.integer("queue_position", position.into());
         write_holders(object, "holders", &view.holders);
+        if view.holders_in_all as usize > view.holders.len() {
+            object.integer("holders_in_all", view.holders_in_all.into());
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
+        | Refusal::StateFull { .. }
         | Refusal::NoneFree { .. }
         | Refusal::NoSuchResource
         | Refusal::NoSuchClaim

@@ -33,6 +33,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
+        | Refusal::StateFull { .. }
         | Refusal::Locked { .. }
         | Refusal::NotTheHolder
         | Refusal::Ended(_)

@@ -1,0 +1,66 @@
+//! What the state takes up, in bytes. The account is a function of the state alone: it is equal after a replay and after
+//! a checkpoint and its tail, on every machine. So it is not what an allocator says but an estimate that is never much
+//! too low: texts as they are, with what a heap adds to them, and a fixed amount for each entity, made of what its
+//! entries take in the worst case (`docs/operations.md` has what was measured).
+//!
+//! ```text
+//! claim     = CLAIM + EXTRA unless it is a plain lease
+//!           + OWNER + 2 × text(client) + NAME + text(idempotency key) + text(metadata)
+//! resource  = RESOURCE + text(name) + SLOT × the highest slot in use
+//! ```
+//!
+//! A claim that ended leaves a hole: its entry in the table and its place in the index of ids are used again, not given
+//! back. Holes count as used too (`SPARE_CLAIM`, `SPARE_RESOURCE`), but they are not part of the account, as a restart
+//! has none.
+
+use crate::change::IdempotencyKey;
+use crate::ids::{Kind, ResourceKey};
+use crate::state::{Claim, Resource};
+
+/// A claim: its entry in the table (128), in the index of ids (hash tables are between 7/16 and 7/8 full: 80), and in
+/// the order of deadlines or of retention (nodes are at least 5/11 full: 64), and its hole (8).
+pub const CLAIM: u64 = 280;
+/// What only some claims have, and their place in the order of creation.
+pub const EXTRA: u64 = 160;
+/// The entry that makes a repeated request find its claim.
+pub const NAME: u64 = 80;
+/// The entry that counts what a client has.
+pub const OWNER: u64 = 80;
+/// A resource: its entry in the table (128) and in the order of keys (88), and its hole (8).
+pub const RESOURCE: u64 = 224;
+/// A place in a list of slots, which may be half empty.
+pub const SLOT: u64 = 8;
+
+/// What a hole in the table of claims keeps.
+pub const SPARE_CLAIM: u64 = CLAIM_ENTRY + 80;
+/// What a hole in the table of resources keeps.
+pub const SPARE_RESOURCE: u64 = RESOURCE_ENTRY;
+
+const CLAIM_ENTRY: u64 = 128;
+const RESOURCE_ENTRY: u64 = 128;
+
+const _: () = assert!(size_of::<Option<Claim>>() as u64 <= CLAIM_ENTRY, "a claim's entry is accounted in full");
+const _: () =
+    assert!(size_of::<Option<Resource>>() as u64 <= RESOURCE_ENTRY, "a resource's entry is accounted in full");
+
+/// A text on the heap: its counters, itself, and what an allocator rounds up.
+pub fn text(len: usize) -> u64 {
+    let len = len as u64;
+    32 + len + len / 8
+}
+
+/// A claim, whatever its status.
+pub fn of_claim(kind: Kind, client: Option<&str>, key: Option<&IdempotencyKey>, metadata: Option<&str>) -> u64 {
+    let is_plain = kind == Kind::Pool && client.is_none() && key.is_none() && metadata.is_none();
+    let extra = if is_plain { 0 } else { EXTRA };
+    // A client's name is kept once more where what it has is counted. While it waits for a lock, that is what finds it, too.
+    let found_by_client = if kind == Kind::Lock { NAME } else { 0 };
+    let client = client.map_or(0, |client| OWNER + found_by_client + 2 * text(client.len()));
+    let key = key.map_or(0, |key| NAME + text(key.name.len()));
+    CLAIM + extra + client + key + metadata.map_or(0, |metadata| text(metadata.len()))
+}
+
+/// A resource without its slots.
+pub fn of_resource(key: &ResourceKey) -> u64 {
+    RESOURCE + key.name().map_or(0, |name| text(name.len()))
+}

@@ -1,0 +1,76 @@
+//! Room for what is new, in bytes. Asked where a claim or a resource is about to be made and nowhere else, so that a
+//! renewal, a repeated request and everything that ends something never depend on it. What has ended makes room first,
+//! the oldest of it; what still does not fit is refused.
+
+use crate::bytes::{self, SPARE_CLAIM, SPARE_RESOURCE};
+use crate::command::Acquire;
+use crate::ids::ResourceKey;
+use crate::reply::Refusal;
+use crate::time::Moment;
+use crate::{Engine, Outbox};
+
+impl Engine {
+    /// Room for this claim, and for its resource if it is not known yet. Claims that ended may be forgotten by this, and
+    /// with them locks that lapsed and resources that nothing else referred to: look them up again.
+    pub(crate) fn make_room_for_claim(
+        &mut self,
+        now: Moment,
+        acquire: &Acquire,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let Acquire { resource, client, key, metadata, .. } = acquire;
+        let bytes = bytes::of_claim(resource.kind(), client.as_deref(), key.as_ref(), metadata.as_deref());
+        self.make_room(now, resource, Some(bytes), out)
+    }
+
+    /// Room for this resource, if it is not known yet.
+    pub(crate) fn make_room_for_resource(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        if self.state.resource(resource).is_some() {
+            return Ok(());
+        }
+        self.make_room(now, resource, None, out)
+    }
+
+    fn make_room(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        claim_bytes: Option<u64>,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let limit_bytes = self.limits.state_bytes_max;
+        // Bounded like a step of expiries: a caller whose claim is as large as thousands of others comes again.
+        for _ in 0..self.limits.due_per_step {
+            if self.used_with(resource, claim_bytes) <= limit_bytes {
+                return Ok(());
+            }
+            if self.state.retained.is_empty() {
+                break;
+            }
+            self.forget_oldest(now, out);
+        }
+        if self.used_with(resource, claim_bytes) <= limit_bytes {
+            Ok(())
+        } else {
+            Err(Refusal::StateFull { limit_bytes })
+        }
+    }
+
+    /// What the state would take up with one claim of this size more. Holes are filled first.
+    fn used_with(&self, resource: &ResourceKey, claim_bytes: Option<u64>) -> u64 {
+        let state = &self.state;
+        let mut used = state.bytes_used();
+        if let Some(bytes) = claim_bytes {
+            used += bytes - if state.claims.holes() > 0 { SPARE_CLAIM } else { 0 };
+        }
+        if state.resource(resource).is_none() {
+            used += bytes::of_resource(resource) - if state.resources.holes() > 0 { SPARE_RESOURCE } else { 0 };
+        }
+        used
+    }
+}

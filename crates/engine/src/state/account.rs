@@ -1,0 +1,78 @@
+//! The account of bytes, kept as entities come and go. `bytes` says what each costs, `check` counts all of it again.
+
+use super::{Cix, Rix, State};
+use crate::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE};
+
+/// What the state takes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Everything, ended claims included.
+    pub(crate) total: u64,
+    /// Of that, claims that ended and locks that lapsed.
+    pub(crate) retained: u64,
+}
+
+impl State {
+    /// The account, and what holes keep from being used for anything else.
+    pub(crate) fn bytes_used(&self) -> u64 {
+        self.account.total + self.claims.holes() as u64 * SPARE_CLAIM + self.resources.holes() as u64 * SPARE_RESOURCE
+    }
+
+    pub(crate) fn bytes_of_claim(&self, cix: Cix) -> u64 {
+        let claim = &self.claims[cix];
+        let kind = self.kind(claim.resource);
+        match claim.extra.as_deref() {
+            None => bytes::of_claim(kind, None, None, None),
+            Some(extra) => {
+                bytes::of_claim(kind, extra.client.as_deref(), extra.key.as_ref(), extra.metadata.as_deref())
+            }
+        }
+    }
+
+    pub(crate) fn bytes_of_resource(&self, rix: Rix) -> u64 {
+        let resource = &self.resources[rix];
+        bytes::of_resource(&resource.key) + resource.slots.highest() * SLOT
+    }
+
+    pub(crate) fn take_slot(&mut self, rix: Rix, slot: u32, cix: Cix) {
+        let before = self.resources[rix].slots.highest();
+        self.resources[rix].slots.take(slot, cix);
+        self.account.total += (self.resources[rix].slots.highest() - before) * SLOT;
+    }
+
+    pub(crate) fn free_slot(&mut self, rix: Rix, slot: u32, cix: Cix) {
+        let before = self.resources[rix].slots.highest();
+        self.resources[rix].slots.free(slot, cix);
+        self.account.total -= (before - self.resources[rix].slots.highest()) * SLOT;
+    }
+
+    /// Puts a claim that ended, or a lock that lapsed, into the order of retention.
+    pub(crate) fn retain(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        let ended = claim.ended().expect("what is kept after its end says when it ended");
+        self.retained.insert((ended.at, claim.order, cix));
+        self.account.retained += self.bytes_of_claim(cix);
+    }
+
+    /// Takes it out again; nothing for all others.
+    pub(crate) fn unretain(&mut self, cix: Cix) {
+        let claim = &self.claims[cix];
+        if !claim.is_retained() {
+            return;
+        }
+        let ended = claim.ended().expect("what is kept after its end says when it ended");
+        let was_there = self.retained.remove(&(ended.at, claim.order, cix));
+        assert!(was_there, "what has ended and is kept is in the order of retention");
+        self.account.retained -= self.bytes_of_claim(cix);
+    }
+
+    /// A claim that was handed back does not stand for its idempotency key any more.
+    pub(crate) fn drop_key(&mut self, cix: Cix) {
+        self.forget_name(cix);
+        let before = self.bytes_of_claim(cix);
+        self.claim_mut(cix).extra_mut().key = None;
+        if !planted!(AccountDrifts) {
+            self.account.total -= before - self.bytes_of_claim(cix);
+        }
+    }
+}
