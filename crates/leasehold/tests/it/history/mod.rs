@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold_history::{Kind, Op, Outcome, Rules, search};
+use leasehold_history::{Answer, Kind, Op, Outcome, Rules, search};
 use rustix::process::Signal;
 
 use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, report, until};
@@ -67,7 +67,8 @@ fn what_clients_hear_can_be_true_whatever_is_killed() {
     let _machine = machine_to_itself();
     let kills: usize = std::env::var("LEASEHOLD_KILLS").map_or(KILLS, |text| text.parse().unwrap());
     let began = Instant::now();
-    let history = play(kills);
+    let directory = tempfile::tempdir().unwrap();
+    let history = play(kills, || Launch::on(directory.path()));
     let played = began.elapsed();
     let rules = Rules { grace_us: u64::try_from(GRACE.as_micros()).unwrap(), ..Rules::default() };
     let searching = Instant::now();
@@ -99,10 +100,23 @@ fn what_clients_hear_can_be_true_whatever_is_killed() {
     falsify::is_always_noticed(&history, rules);
 }
 
+/// Without a journal, positions order answers all the same: those that a look at the state went into, and those that are
+/// given at the door.
+#[test]
+fn what_clients_hear_can_be_true_without_a_journal() {
+    let _machine = machine_to_itself();
+    let history = play(0, || Launch::with(&["--listen", "127.0.0.1:0", "--memory"]));
+    let rules = Rules { grace_us: u64::try_from(GRACE.as_micros()).unwrap(), ..Rules::default() };
+    let searched = search(&history, rules).unwrap_or_else(|contradiction| panic!("{contradiction}"));
+    let is_nonsense = |op: &&Op| matches!(op.outcome, Outcome::Answered { answer: Answer::Malformed, .. });
+    let nonsense = history.iter().filter(is_nonsense).count();
+    assert!(nonsense > 0, "of {} answers none was about nonsense", searched.answered);
+    report(format_args!("history: {} answers without a journal, {nonsense} about nonsense", searched.answered));
+}
+
 /// Lets clients loose on a service that is killed so many times. What they wrote down.
-fn play(kills: usize) -> Vec<Op> {
-    let directory = tempfile::tempdir().unwrap();
-    let launch = || Launch::on(directory.path()).arg("--grace").arg(format!("{}ms", GRACE.as_millis())).start();
+fn play(kills: usize, launch: impl Fn() -> Launch) -> Vec<Op> {
+    let launch = || launch().arg("--grace").arg(format!("{}ms", GRACE.as_millis())).start();
     let mut server = launch();
     let named = |prefix: &str| (0..3).map(|number| format!("{prefix}-{number}")).collect();
     let service = Service {
@@ -128,7 +142,7 @@ fn play(kills: usize) -> Vec<Op> {
             server = launch();
             *service.at.lock().unwrap() = (server.addr, life);
         }
-        let enough = service.answers.load(Ordering::Relaxed) + ANSWERS.start;
+        let enough = service.answers.load(Ordering::Relaxed) + ANSWERS.end;
         until("the clients get answers", PATIENCE, || {
             (service.answers.load(Ordering::Relaxed) >= enough).then_some(())
         });

@@ -56,13 +56,17 @@ impl<'a> Player<'a> {
                 _ => self.about_locks(),
             },
         };
-        self.ask(client, life, call, wait_ms)
+        let has_words =
+            matches!(call, Call::Acquire { .. } | Call::Renew { .. } | Call::Claim { .. } | Call::Lock { .. });
+        let request =
+            if has_words && rand::random_ratio(1, 20) { wire::nonsense(&call) } else { wire::request(&call, wait_ms) };
+        self.ask(client, life, call, wait_ms, request)
     }
 
     /// Asks, and writes down what came of it. An error is the end of this connection.
-    fn ask(&mut self, client: &mut Client, life: usize, call: Call, wait_ms: u32) -> io::Result<()> {
+    fn ask(&mut self, client: &mut Client, life: usize, call: Call, wait_ms: u32, request: Request) -> io::Result<()> {
         let start_us = self.service.now_us();
-        let Request { method, target, key, body } = wire::request(&call, wait_ms);
+        let Request { method, target, key, body, is_nonsense } = request;
         let headers: Vec<(&str, &str)> = key.iter().map(|key| ("idempotency-key", key.as_str())).collect();
         let is_cut = rand::random_ratio(1, 150);
         let heard = client.send(method, &target, &headers, body.as_bytes()).and_then(|()| {
@@ -81,7 +85,13 @@ impl<'a> Player<'a> {
         };
         self.service.answers.fetch_add(1, Ordering::Relaxed);
         let at = response.position().unwrap_or_else(|| panic!("no position in {response:?}"));
-        if let Some(answer) = wire::answer(&call, wait_ms > 0, &response) {
+        let answer = if is_nonsense {
+            assert_eq!(response.status, 400, "{target} {body} was answered {}", response.json());
+            Some(Answer::Malformed)
+        } else {
+            wire::answer(&call, wait_ms > 0, &response)
+        };
+        if let Some(answer) = answer {
             self.learn(&call, &answer);
             let stamp = Stamp { epoch: at.epoch, position: at.change };
             self.note(life, start_us, call, Outcome::Answered { end_us, answer, stamp });

@@ -11,6 +11,7 @@ pub(crate) struct Request {
     pub(crate) target: String,
     pub(crate) key: Option<String>,
     pub(crate) body: String,
+    pub(crate) is_nonsense: bool,
 }
 
 /// How to ask for it; `wait_ms` where a call can wait.
@@ -57,7 +58,14 @@ pub(crate) fn request(call: &Call, wait_ms: u32) -> Request {
         Call::Unlock { resource, client } => ("DELETE", format!("/lock?job={resource}&client={client}"), String::new()),
         Call::ViewLock { resource } => ("GET", format!("/lock?job={resource}"), String::new()),
     };
-    Request { method, target, key: call.key().map(str::to_owned), body }
+    Request { method, target, key: call.key().map(str::to_owned), body, is_nonsense: false }
+}
+
+/// The same in words that nobody can make sense of.
+pub(crate) fn nonsense(call: &Call) -> Request {
+    let Request { method, target, body, .. } = request(call, 0);
+    let (target, body) = (target.replace("ttl=", "ttl=soon"), body.replace(':', ""));
+    Request { method, target, key: None, body, is_nonsense: true }
 }
 
 /// What a response says; `None` where it says nothing that could be held against anything.

@@ -15,10 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use leasehold_journal::TICK_US;
+use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
-use world::{Told, World};
+use world::{StoreCall, Told, World};
 
 /// A schedule longer than this is one in which somebody goes round in circles.
 const STEPS_MAX: usize = 100_000;
@@ -231,5 +233,51 @@ fn a_store_that_fails_promises_nothing() {
             .collect();
         let told: Vec<Told> = threads.into_iter().map(|thread| thread.join().expect("no caller panics")).collect();
         world.failed_or_ends_with(&told.iter().filter_map(Told::claim).collect::<Vec<_>>());
+    });
+}
+
+/// A store that does not come back from one of its calls, whichever: what is granted meanwhile is still held when its
+/// holder hears of it, however short the lease, and the pulse does not run in circles while it waits.
+#[test]
+fn a_store_that_hangs_wherever_it_does_is_charged_to_nobody() {
+    explore("a hanging store", 1_400, || {
+        let call = StoreCall::ALL[thread_rng().gen_range(0..StoreCall::ALL.len())];
+        let world = World::with_store_hanging_in(1, call);
+        while !world.is_hanging() {
+            world.nudge();
+            world.pass(TICK_US);
+        }
+        let borrower = thread::spawn({
+            let caller = world.caller(1).with_ttl_us(1_000_000);
+            move || caller.borrow_now()
+        });
+        for _ in 0..100 {
+            world.pass(TICK_US);
+        }
+        world.hang_no_more();
+        let claim = borrower.join().expect("no caller panics");
+        world.still_holds(claim);
+        world.comes_to_rest(1);
+    });
+}
+
+/// With a journal and without: what depends on nothing, such as a malformed request, is answered with a place that is not
+/// before what was answered already, so that positions order answers.
+#[test]
+fn what_depends_on_nothing_is_placed_after_what_was_answered() {
+    explore("places of answers", 1_000, || {
+        let is_kept = thread_rng().gen_range(0..2) == 0;
+        let world = if is_kept { World::new(2) } else { World::in_memory(2) };
+        let threads: Vec<_> = (1..=2)
+            .map(|number| {
+                let caller = world.caller(number);
+                thread::spawn(move || {
+                    let claim = caller.borrow_now();
+                    assert!(caller.give_back(claim));
+                })
+            })
+            .collect();
+        join(threads);
+        world.ends();
     });
 }

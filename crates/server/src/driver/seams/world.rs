@@ -4,7 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use leasehold_engine::{
@@ -32,6 +32,8 @@ pub(super) struct World {
     store: MemoryOpener,
     durable: Arc<AtomicU64>,
     ids: Arc<AtomicU64>,
+    hanging: Hanging,
+    is_kept: bool,
 }
 
 /// What a caller knows in the end.
@@ -59,15 +61,39 @@ impl World {
 
     /// The same on a store that does so many appends, and then no more.
     pub(super) fn with_store_failing_after(capacity: u32, appends: u64) -> World {
+        World::with_store(capacity, MemoryOpener::keeping(), appends, None)
+    }
+
+    /// The same on a store that does not come back from this call, once it is made.
+    pub(super) fn with_store_hanging_in(capacity: u32, call: StoreCall) -> World {
+        let is_of_checkpoint =
+            matches!(call, StoreCall::BeginCheckpoint | StoreCall::PutChunk | StoreCall::FinishCheckpoint);
+        // The first append leads to a checkpoint.
+        let world = World::with_store(capacity, MemoryOpener::keeping(), u64::MAX, is_of_checkpoint.then_some(call));
+        world.hanging.call.store(call as usize, Ordering::SeqCst);
+        world
+    }
+
+    /// The same without a journal.
+    pub(super) fn in_memory(capacity: u32) -> World {
+        World::with_store(capacity, MemoryOpener::forgetful(), u64::MAX, None)
+    }
+
+    fn with_store(capacity: u32, store: MemoryOpener, appends: u64, hangs_in: Option<StoreCall>) -> World {
         reset_time();
-        let store = MemoryOpener::keeping();
         let durable = Arc::new(AtomicU64::new(0));
-        let opener = Watched { opener: store.clone(), durable: Arc::clone(&durable), appends };
+        let hanging = Hanging::default();
+        if let Some(call) = hangs_in {
+            hanging.call.store(call as usize, Ordering::SeqCst);
+        }
+        let opener =
+            Watched { opener: store.clone(), durable: Arc::clone(&durable), appends, hanging: hanging.clone() };
         let recovery = recover(&opener, 0, Limits::default()).expect("there is nothing to read");
         let limits = PartitionLimits { callers_max: 100, store_timeout_us: HOUR_US };
         let clock = Clock::manual(Wall(1_700_000_000_000_000));
+        let is_kept = !recovery.store.is_forgetful();
         let driver = Driver::start(recovery, limits, Arc::new(Observer::default()), clock);
-        let world = World { driver, store, durable, ids: Arc::default() };
+        let world = World { driver, store, durable, ids: Arc::default(), hanging, is_kept };
         let configured = block_on(world.driver.handle().call(Command::Configure { resource: POOL, capacity }));
         assert!(matches!(configured.answer, Ok(Reply::Resource(_))), "{configured:?}");
         world
@@ -75,7 +101,38 @@ impl World {
 
     pub(super) fn caller(&self, number: u64) -> Caller {
         let (durable, ids) = (Arc::clone(&self.durable), Arc::clone(&self.ids));
-        Caller { handle: self.driver.handle(), durable, ids, number, ttl_us: HOUR_US, key: None }
+        let (handle, is_kept) = (self.driver.handle(), self.is_kept);
+        Caller { handle, durable, ids, number, ttl_us: HOUR_US, key: None, is_kept }
+    }
+
+    /// Gives the committer something to do, and does not wait for it.
+    pub(super) fn nudge(&self) {
+        drop(self.driver.handle().call(Command::Mark));
+    }
+
+    /// Lets time pass, whatever is due.
+    pub(super) fn pass(&self, by_us: u64) {
+        {
+            let _inner = self.driver.shared.lock();
+            self.driver.shared.clock.advance(by_us);
+            advance_time(by_us);
+        }
+        thread::yield_now();
+    }
+
+    /// Whether the store is where it hangs.
+    pub(super) fn is_hanging(&self) -> bool {
+        self.hanging.is_inside.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn hang_no_more(&self) {
+        self.hanging.call.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    /// Ends the driver, whatever there is.
+    pub(super) fn ends(self) {
+        self.driver.close();
+        block_on(self.driver.shut_down()).expect("the store is fine");
     }
 
     pub(super) fn still_holds(&self, claim: ClaimId) {
@@ -172,6 +229,8 @@ pub(super) struct Caller {
     number: u64,
     ttl_us: u64,
     key: Option<&'static str>,
+    /// Whether there is a journal.
+    is_kept: bool,
 }
 
 impl Caller {
@@ -249,8 +308,12 @@ impl Caller {
     }
 
     fn is_durable(&self, answered: &Answered) {
+        let position = answered.position;
         let durable = Position(self.durable.load(Ordering::SeqCst));
-        assert!(answered.position <= durable, "answered at {:?}, durable up to {durable:?}", answered.position);
+        assert!(position <= durable || !self.is_kept, "answered at {position:?}, durable up to {durable:?}");
+        // What is answered from now on without asking the partition is placed there, so it is not placed before this.
+        let (_, placed) = self.handle.durable();
+        assert!(position <= placed, "answered at {position:?}, the next refusal of bad input at {placed:?}");
     }
 }
 
@@ -291,11 +354,59 @@ fn tick(shared: &Shared, step: impl Fn(u64) -> u64) {
     advance_time(step_us);
 }
 
-/// A store that says how far it is, lets others run while it writes, and may fail.
+/// What a store can be asked for beside opening it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoreCall {
+    Append,
+    BeginCheckpoint,
+    PutChunk,
+    FinishCheckpoint,
+    Maintain,
+    Room,
+    Sizes,
+}
+
+impl StoreCall {
+    pub(super) const ALL: [StoreCall; 7] = [
+        StoreCall::Append,
+        StoreCall::BeginCheckpoint,
+        StoreCall::PutChunk,
+        StoreCall::FinishCheckpoint,
+        StoreCall::Maintain,
+        StoreCall::Room,
+        StoreCall::Sizes,
+    ];
+}
+
+/// Where a store hangs, if anywhere.
+#[derive(Clone, Debug)]
+struct Hanging {
+    call: Arc<AtomicUsize>,
+    is_inside: Arc<AtomicBool>,
+}
+
+impl Default for Hanging {
+    fn default() -> Self {
+        Hanging { call: Arc::new(AtomicUsize::new(usize::MAX)), is_inside: Arc::default() }
+    }
+}
+
+impl Hanging {
+    fn at(&self, call: StoreCall) {
+        while self.call.load(Ordering::SeqCst) == call as usize {
+            self.is_inside.store(true, Ordering::SeqCst);
+            thread::yield_now();
+        }
+        self.is_inside.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A store that says how far it is, lets others run while it writes, and may fail or hang.
 struct Watched {
     opener: MemoryOpener,
     durable: Arc<AtomicU64>,
     appends: u64,
+    hanging: Hanging,
 }
 
 impl Opener for Watched {
@@ -305,8 +416,12 @@ impl Opener for Watched {
         visit: &mut dyn FnMut(leasehold_journal::store::Recovered<'_>) -> Result<(), StoreError>,
     ) -> Result<Opened, StoreError> {
         let opened = self.opener.open(partition, visit)?;
-        let store =
-            WatchedStore { store: opened.store, durable: Arc::clone(&self.durable), appends_left: self.appends };
+        let store = WatchedStore {
+            store: opened.store,
+            durable: Arc::clone(&self.durable),
+            appends_left: self.appends,
+            hanging: self.hanging.clone(),
+        };
         Ok(Opened { store: Box::new(store), ..opened })
     }
 }
@@ -315,6 +430,7 @@ struct WatchedStore {
     store: Box<dyn Store>,
     durable: Arc<AtomicU64>,
     appends_left: u64,
+    hanging: Hanging,
 }
 
 impl WatchedStore {
@@ -326,6 +442,7 @@ impl WatchedStore {
 impl Store for WatchedStore {
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError> {
         thread::yield_now();
+        self.hanging.at(StoreCall::Append);
         if self.appends_left == 0 {
             return Err(StoreError::Misused("this store was to fail"));
         }
@@ -337,26 +454,38 @@ impl Store for WatchedStore {
     }
 
     fn begin_checkpoint(&mut self, upto: Position) -> Result<(), StoreError> {
+        self.hanging.at(StoreCall::BeginCheckpoint);
         self.store().begin_checkpoint(upto)
     }
 
     fn put_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
+        self.hanging.at(StoreCall::PutChunk);
         self.store().put_chunk(chunk)
     }
 
     fn finish_checkpoint(&mut self) -> Result<(), StoreError> {
+        self.hanging.at(StoreCall::FinishCheckpoint);
         self.store().finish_checkpoint()
     }
 
     fn maintain(&mut self) -> Result<bool, StoreError> {
+        self.hanging.at(StoreCall::Maintain);
         self.store().maintain()
     }
 
     fn room(&self) -> Room {
+        self.hanging.at(StoreCall::Room);
         Room::Enough
     }
 
+    /// A tail that is worth a checkpoint while one is wanted.
     fn sizes(&self) -> Sizes {
-        Sizes::default()
+        self.hanging.at(StoreCall::Sizes);
+        let is_wanted = matches!(self.hanging.call.load(Ordering::SeqCst), 1..=3);
+        Sizes { tail_bytes: if is_wanted { 1 << 30 } else { 0 }, ..Sizes::default() }
+    }
+
+    fn is_forgetful(&self) -> bool {
+        self.store.is_forgetful()
     }
 }
