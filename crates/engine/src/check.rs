@@ -118,7 +118,9 @@ impl State {
                 assert_eq!(self.waiting_client(claim.resource, client), Some(cix), "a client waits for a lock once");
             }
             let is_retained = claim.is_retained();
-            let in_order = claim.ended().is_some_and(|ended| self.retained.contains(&(ended.at, claim.order, cix)));
+            let is_keyed = claim.key().is_some();
+            let entry = claim.ended().map(|ended| (ended.at, claim.order, cix));
+            let in_order = entry.is_some_and(|entry| self.retained.contains(&entry, is_keyed));
             assert_eq!(is_retained, in_order, "what has ended is on its way out");
         }
         let lock_waiters = self.census[Kind::Lock as usize].waiting;

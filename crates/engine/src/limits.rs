@@ -13,7 +13,7 @@ pub struct Limits {
     pub grace_us: u64,
     /// How long an ended claim can still be read, and an idempotency key is remembered after its lease ended.
     pub retain_us: u64,
-    /// At most this many ended claims (and lapsed locks) are kept; the oldest go first.
+    /// At most this many ended claims (and lapsed locks) are kept; those without a key go first, then the oldest.
     pub retained_max: usize,
     /// Bytes that the state may take up, as `bytes` accounts them. What would make it grow past this is refused.
     pub state_bytes_max: u64,

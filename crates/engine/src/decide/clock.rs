@@ -24,8 +24,10 @@ impl Engine {
                         self.state.set_index(cix, due_at);
                     }
                 }
-                _ if self.is_retained_due(now) => self.forget_oldest(now, out),
-                _ => return,
+                _ => match self.next_to_forget(now) {
+                    Some(cix) => self.forget(now, cix, out),
+                    None => return,
+                },
             }
         }
     }
@@ -33,7 +35,7 @@ impl Engine {
     /// The next time at which something may be due. May be early (a renewal does not move it), never late.
     pub fn next_deadline(&self) -> Option<Time> {
         let claims = self.state.deadlines.first().map(|&(when, _)| when);
-        let retained = self.state.retained.first().map(|&(ended_at, _, _)| {
+        let retained = self.state.retained.oldest().map(|&(ended_at, _, _)| {
             if self.is_too_much_retained() { Time(0) } else { ended_at.plus(self.limits.retain_us) }
         });
         [claims, retained].into_iter().flatten().min()
@@ -107,10 +109,14 @@ impl Engine {
         }
     }
 
-    fn is_retained_due(&self, now: Moment) -> bool {
-        self.state.retained.first().is_some_and(|&(ended_at, _, _)| {
-            self.is_too_much_retained() || ended_at.plus(self.limits.retain_us) <= now.at
-        })
+    /// The ended claim or lapsed lock that is not to be remembered any longer: there is too much of them, or it is old.
+    fn next_to_forget(&self, now: Moment) -> Option<Cix> {
+        let retained = &self.state.retained;
+        if self.is_too_much_retained() {
+            return retained.least_missed().map(|&(_, _, cix)| cix);
+        }
+        let is_old = |ended_at: Time| ended_at.plus(self.limits.retain_us) <= now.at;
+        retained.oldest().filter(|&&(ended_at, _, _)| is_old(ended_at)).map(|&(_, _, cix)| cix)
     }
 
     /// By number or by bytes. A limit that was lowered since makes all of it too much, as long as it is exceeded.
@@ -120,8 +126,7 @@ impl Engine {
             || self.state.bytes_used() > self.limits.state_bytes_max
     }
 
-    pub(crate) fn forget_oldest(&mut self, now: Moment, out: &mut Outbox) {
-        let &(_, _, cix) = self.state.retained.first().expect("the caller saw one");
+    pub(crate) fn forget(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
         let claim = self.state.claims[cix].id;
         self.commit(now, Change::Forgotten { claim }, out);
     }

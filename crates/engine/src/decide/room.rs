@@ -1,6 +1,6 @@
 //! Room for what is new, in bytes. Asked where a claim or a resource is about to be made and nowhere else, so that a
 //! renewal, a repeated request and everything that ends something never depend on it. What has ended makes room first,
-//! the oldest of it; what still does not fit is refused.
+//! the oldest without an idempotency key before those with one; what still does not fit is refused.
 
 use crate::bytes::{self, SPARE_CLAIM, SPARE_RESOURCE};
 use crate::command::Acquire;
@@ -49,10 +49,8 @@ impl Engine {
             if self.used_with(resource, claim_bytes) <= limit_bytes {
                 return Ok(());
             }
-            if self.state.retained.is_empty() {
-                break;
-            }
-            self.forget_oldest(now, out);
+            let Some(&(_, _, cix)) = self.state.retained.least_missed() else { break };
+            self.forget(now, cix, out);
         }
         if self.used_with(resource, claim_bytes) <= limit_bytes {
             Ok(())

@@ -50,7 +50,8 @@ impl State {
     pub(crate) fn retain(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
         let ended = claim.ended().expect("what is kept after its end says when it ended");
-        self.retained.insert((ended.at, claim.order, cix));
+        let (entry, is_keyed) = ((ended.at, claim.order, cix), claim.key().is_some());
+        self.retained.insert(entry, is_keyed);
         self.account.retained += self.bytes_of_claim(cix);
     }
 
@@ -61,7 +62,8 @@ impl State {
             return;
         }
         let ended = claim.ended().expect("what is kept after its end says when it ended");
-        let was_there = self.retained.remove(&(ended.at, claim.order, cix));
+        let (entry, is_keyed) = ((ended.at, claim.order, cix), claim.key().is_some());
+        let was_there = self.retained.remove(&entry, is_keyed);
         assert!(was_there, "what has ended and is kept is in the order of retention");
         self.account.retained -= self.bytes_of_claim(cix);
     }

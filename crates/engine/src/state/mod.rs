@@ -15,6 +15,7 @@ mod claim;
 mod entities;
 mod queue;
 mod ranks;
+mod retained;
 mod slab;
 mod slots;
 
@@ -26,6 +27,7 @@ pub(crate) use account::Account;
 pub(crate) use claim::{Claim, Extra};
 pub(crate) use entities::default_capacity;
 pub(crate) use ranks::{RANKED_FROM, Ranks};
+use retained::Retained;
 pub(crate) use slab::{Ix, Slab};
 pub(crate) use slots::Slots;
 
@@ -55,7 +57,7 @@ pub(crate) struct State {
     /// entry where it is. Looking too early moves the entry; so a renewal costs no index work at all.
     pub(crate) deadlines: BTreeSet<(Time, Cix)>,
     /// Ended claims that can still be read, and lapsed locks, oldest first.
-    pub(crate) retained: BTreeSet<(Time, u64, Cix)>,
+    pub(crate) retained: Retained,
     pub(crate) counters: Counters,
     /// What all of it takes up.
     pub(crate) account: Account,

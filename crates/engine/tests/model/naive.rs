@@ -145,16 +145,18 @@ impl Naive {
         }
         while let Some(oldest) = self.remembered().min_by_key(|row| (row.ended.expect("it ended").at, row.order)) {
             let is_over = oldest.ended.expect("it ended").at.plus(self.limits.retain_us) <= now.at;
-            if !is_over && !self.has_too_much_remembered() {
+            let is_too_much = self.has_too_much_remembered();
+            if !is_over && !is_too_much {
                 break;
             }
-            self.forget_oldest();
+            self.forget_one(is_too_much);
         }
     }
 
-    pub(crate) fn forget_oldest(&mut self) {
-        let oldest = self.remembered().min_by_key(|row| (row.ended.expect("it ended").at, row.order));
-        let id = oldest.expect("there is one").claim;
+    /// Of what is remembered, the oldest goes; to make room, the oldest without a key before any with one.
+    pub(crate) fn forget_one(&mut self, to_make_room: bool) {
+        let age = |row: &&ClaimFact| (to_make_room && row.key.is_some(), row.ended.expect("it ended").at, row.order);
+        let id = self.remembered().min_by_key(age).expect("there is one").claim;
         self.claims.retain(|row| row.claim != id);
         self.drop_unused_resources();
     }

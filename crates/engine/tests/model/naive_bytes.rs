@@ -68,7 +68,7 @@ impl Naive {
         self.make_room(resource, Some(bytes))
     }
 
-    /// What only is remembered makes room, the oldest first; then there is room or not.
+    /// What only is remembered makes room, the oldest without a key first; then there is room or not.
     pub(crate) fn make_room(&mut self, key: &ResourceKey, claim_bytes: Option<u64>) -> Result<(), Refusal> {
         loop {
             let is_new = !self.resources.iter().any(|row| row.resource == *key);
@@ -86,7 +86,7 @@ impl Naive {
             if !self.claims.iter().any(is_remembered) {
                 return Err(Refusal::StateFull { limit_bytes });
             }
-            self.forget_oldest();
+            self.forget_one(true);
         }
     }
 }
