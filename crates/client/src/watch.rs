@@ -178,10 +178,12 @@ impl Watch {
         self.last_error = Some(error);
     }
 
-    /// The service said that the lease ended, or it was ended here.
+    /// The service said that the lease ended, or it was ended here. A loss that is known already stays what it was: the
+    /// release that follows it is not why it was lost. Only the service knows better than our clock.
     pub fn handle_ended(&mut self, cause: Cause) {
         self.in_flight = false;
-        if self.loss.as_ref().is_none_or(|loss| !loss.is_told_by_service()) {
+        let knows_better = |loss: &Cause| cause != Cause::Released && !loss.is_told_by_service();
+        if self.loss.as_ref().is_none_or(knows_better) {
             self.loss = Some(cause);
         }
     }
@@ -206,6 +208,16 @@ mod tests {
 
     fn fresh() -> Watch {
         Watch::new(Terms::new(at(0), L), 1.0)
+    }
+
+    #[test]
+    fn a_release_after_a_loss_is_not_its_cause() {
+        let mut watch = fresh();
+        let late = at(40_000);
+        assert_eq!(watch.loss(late), Some(Cause::Deadline));
+        watch.poll(late);
+        watch.handle_ended(Cause::Released);
+        assert_eq!(watch.loss(late), Some(Cause::Deadline));
     }
 
     #[test]
