@@ -18,7 +18,16 @@ const KEY_MAX: usize = 255;
 pub(crate) fn document_key(operation: Operation) -> Operation {
     let says = "The same key on the same resource is the same request, also while it waits, after a lost answer and after a \
                 restart: it gets the same answer and takes nothing twice.";
-    operation.header("Idempotency-Key", says, Schema::string().length(1, KEY_MAX).pattern("^[!-~]+$"))
+    operation.header("Idempotency-Key", says, key_schema())
+}
+
+/// The same where there is nothing to do without it.
+pub(crate) fn document_required_key(operation: Operation) -> Operation {
+    operation.required_header("Idempotency-Key", "The key of the call that is given up.", key_schema())
+}
+
+fn key_schema() -> Schema {
+    Schema::string().length(1, KEY_MAX).pattern("^[!-~]+$")
 }
 
 /// `Idempotency-Key`, with a digest of what is asked under it. How long a call waits is no part of that: a retry has less time

@@ -131,6 +131,11 @@ impl Operation {
         self.parameter("header", name, description, false, schema)
     }
 
+    #[must_use]
+    pub(crate) fn required_header(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter("header", name, description, true, schema)
+    }
+
     fn parameter(mut self, place: &str, name: &str, description: &str, required: bool, schema: Schema) -> Self {
         self.parameters.push(json!({
             "name": name, "in": place, "required": required, "description": description, "schema": Value::from(schema),

@@ -82,7 +82,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             ),
         Action::Show => new("showLock", "See who holds the lock")
             .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
-            .query("client", "Whose place in line to show.", name())
+            .query("client", "Whose place in line to show.", Schema::string())
             .answers(200, Answer::json("The lock.", Schema::named("LockSeen"), &seen())),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::routes::Action;
 use crate::dialect::KEEP_MAX_US;
 use crate::dialect::ended::key_spent;
-use crate::dialect::header::document_key;
+use crate::dialect::header::{document_key, document_required_key};
 use crate::dialect::terms;
 use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
@@ -57,7 +57,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     "this Idempotency-Key was used with another body on this pool",
                 ),
             ),
-        Action::GiveUp => document_key(new("giveUpBorrow", "Give up a borrow, whatever became of it"))
+        Action::GiveUp => document_required_key(new("giveUpBorrow", "Give up a borrow, whatever became of it"))
             .says(
                 "The `Idempotency-Key` is required. Its lease is given back, its place in line is left, and the key is spent: a \
                  copy of the borrow that arrives later gets 410 and holds nothing. For callers that do not know whether their \
