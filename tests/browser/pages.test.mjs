@@ -73,21 +73,6 @@ describe("pages of other sites", () => {
     assert.deepEqual(claims.map(({ resource, status }) => [resource, status]), [["held", "active"]]);
   });
 
-  test("a form that a page sends does not happen", async () => {
-    const page = await context.newPage();
-    await page.goto(origin);
-    const answered = page.waitForResponse((response) => response.url().startsWith(closed.url));
-    await page.evaluate((url) => {
-      const form = document.createElement("form");
-      Object.assign(form, { method: "POST", action: `${url}/lock?client=form&ttl=24h` });
-      document.body.append(form);
-      form.submit();
-    }, closed.url);
-    assert.equal((await answered).status(), 403);
-    await page.close();
-    assert.equal((await closed.call("GET", "/lock")).holder, "");
-  });
-
   test("a page reads nothing", async () => {
     assert.match((await fetched(origin, `${closed.url}/v1/claims/`, {})).failed, /Failed to fetch/);
     const page = await context.newPage();
