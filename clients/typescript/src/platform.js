@@ -1,2 +1,0 @@
-// What differs between Node, Deno and browsers.
-export {};
