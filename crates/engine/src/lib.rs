@@ -70,7 +70,6 @@ macro_rules! planted {
 }
 
 mod apply;
-pub mod bytes;
 mod change;
 mod check;
 mod command;
@@ -102,6 +101,7 @@ pub use reply::{
     Answer, ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView,
     LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourceView, Spent,
 };
+pub use state::bytes;
 pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};
 pub use tell::Retelling;
 pub use time::{Moment, Time, Wall};

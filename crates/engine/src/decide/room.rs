@@ -2,10 +2,10 @@
 //! renewal, a repeated request and everything that ends something never depend on it. What has ended makes room first,
 //! the oldest without an idempotency key before those with one; what still does not fit is refused.
 
-use crate::bytes::{self, SPARE_CLAIM, SPARE_RESOURCE};
 use crate::command::Acquire;
 use crate::ids::ResourceKey;
 use crate::reply::Refusal;
+use crate::state::bytes::{self, SPARE_CLAIM, SPARE_RESOURCE};
 use crate::time::Moment;
 use crate::{Engine, Outbox};
 

@@ -1,7 +1,7 @@
 //! The account of bytes, kept as entities come and go. `bytes` says what each costs, `check` counts all of it again.
 
+use super::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE};
 use super::{Cix, Rix, State};
-use crate::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE};
 
 /// What the state takes up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

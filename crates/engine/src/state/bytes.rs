@@ -13,9 +13,9 @@
 //! back. Holes count as used too (`SPARE_CLAIM`, `SPARE_RESOURCE`), but they are not part of the account, as a restart
 //! has none.
 
+use super::{Claim, Resource};
 use crate::change::IdempotencyKey;
 use crate::ids::{Kind, ResourceKey};
-use crate::state::{Claim, Resource};
 
 /// A claim: its entry in the table (128), in the index of ids (hash tables are between 7/16 and 7/8 full: 80), and in
 /// the order of deadlines or of retention (nodes are at least 5/11 full: 64), and its hole (8).

@@ -11,6 +11,7 @@
 //! ```
 
 mod account;
+pub mod bytes;
 mod claim;
 mod entities;
 mod queue;
