@@ -35,10 +35,8 @@ impl Engine {
     /// The next time at which something may be due. May be early (a renewal does not move it), never late.
     pub fn next_deadline(&self) -> Option<Time> {
         let claims = self.state.deadlines.first().map(|&(when, _)| when);
-        let retained = self.state.retained.oldest().map(|&(ended_at, _, _)| {
-            if self.is_too_much_retained() { Time(0) } else { ended_at.plus(self.limits.retain_us) }
-        });
-        [claims, retained].into_iter().flatten().min()
+        let [old, too_much] = self.to_forget();
+        [claims, old.map(|(when, _)| when), too_much.map(|(when, _)| when)].into_iter().flatten().min()
     }
 
     /// What is due of the claim that a command is about happens before the command, however many are ahead in line. The
@@ -109,14 +107,19 @@ impl Engine {
         }
     }
 
-    /// The ended claim or lapsed lock that is not to be remembered any longer: there is too much of them, or it is old.
+    /// The ended claim or lapsed lock that is not to be remembered any longer.
     fn next_to_forget(&self, now: Moment) -> Option<Cix> {
+        self.to_forget().into_iter().flatten().find(|&(when, _)| when <= now.at).map(|(_, cix)| cix)
+    }
+
+    /// The oldest of those that are retained, and the one to do without while there is too much of them; each with the time
+    /// from which it may be forgotten. That is never the time at which it ended: the callers who wait for a claim are told
+    /// how it ended, and must find it.
+    fn to_forget(&self) -> [Option<(Time, Cix)>; 2] {
         let retained = &self.state.retained;
-        if self.is_too_much_retained() {
-            return retained.least_missed().map(|&(_, _, cix)| cix);
-        }
-        let is_old = |ended_at: Time| ended_at.plus(self.limits.retain_us) <= now.at;
-        retained.oldest().filter(|&&(ended_at, _, _)| is_old(ended_at)).map(|&(_, _, cix)| cix)
+        let old = retained.oldest().map(|&(ended_at, _, cix)| (ended_at.plus(self.limits.retain_us.max(1)), cix));
+        let least_missed = retained.least_missed().filter(|_| self.is_too_much_retained());
+        [old, least_missed.map(|&(ended_at, _, cix)| (ended_at.plus(1), cix))]
     }
 
     /// By number or by bytes. A limit that was lowered since makes all of it too much, as long as it is exceeded.

@@ -10,7 +10,7 @@ use leasehold_engine::{
     Spend, Spent, Status, Time, Token, Update, Wall, Wish,
 };
 
-use crate::naive_rows::{default_capacity, due_at, holds, is_remembered, shown};
+use crate::naive_rows::{default_capacity, due_at, ended_at, holds, is_remembered, shown};
 
 #[derive(Debug)]
 pub(crate) struct Naive {
@@ -51,7 +51,7 @@ impl Naive {
     /// The first moment at which time alone changes something.
     pub(crate) fn next_due(&self) -> Option<Time> {
         let claims = self.claims.iter().filter_map(due_at);
-        let forgotten = self.remembered().map(|row| row.ended.expect("it ended").at.plus(self.limits.retain_us));
+        let forgotten = self.remembered().map(|row| ended_at(row).plus(self.limits.retain_us.max(1)));
         claims.chain(forgotten).min()
     }
 
@@ -143,20 +143,27 @@ impl Naive {
             ties = named.map_or(ties, |(nth, _)| &ties[nth + 1..]);
             self.expire(now, at);
         }
-        while let Some(oldest) = self.remembered().min_by_key(|row| (row.ended.expect("it ended").at, row.order)) {
-            let is_over = oldest.ended.expect("it ended").at.plus(self.limits.retain_us) <= now.at;
-            let is_too_much = self.has_too_much_remembered();
-            if !is_over && !is_too_much {
-                break;
-            }
-            self.forget_one(is_too_much);
+        // How a claim ended can be read at the time at which it ended.
+        while let Some(row) =
+            self.oldest(false).filter(|row| ended_at(row).plus(self.limits.retain_us.max(1)) <= now.at)
+        {
+            let id = row.claim;
+            self.forget(id);
+        }
+        while self.has_too_much_remembered()
+            && let Some(row) = self.oldest(true).filter(|row| ended_at(row) < now.at)
+        {
+            let id = row.claim;
+            self.forget(id);
         }
     }
 
     /// Of what is remembered, the oldest goes; to make room, the oldest without a key before any with one.
-    pub(crate) fn forget_one(&mut self, to_make_room: bool) {
-        let age = |row: &&ClaimFact| (to_make_room && row.key.is_some(), row.ended.expect("it ended").at, row.order);
-        let id = self.remembered().min_by_key(age).expect("there is one").claim;
+    pub(crate) fn oldest(&self, to_make_room: bool) -> Option<&ClaimFact> {
+        self.remembered().min_by_key(|row| (to_make_room && row.key.is_some(), ended_at(row), row.order))
+    }
+
+    pub(crate) fn forget(&mut self, id: ClaimId) {
         self.claims.retain(|row| row.claim != id);
         self.drop_unused_resources();
     }

@@ -4,7 +4,6 @@
 use leasehold_engine::{Acquire, ClaimFact, Kind, Refusal, ResourceKey};
 
 use crate::naive::Naive;
-use crate::naive_rows::is_remembered;
 
 fn text(len: usize) -> u64 {
     32 + len as u64 + len as u64 / 8
@@ -83,10 +82,10 @@ impl Naive {
             if then <= limit_bytes {
                 return Ok(());
             }
-            if !self.claims.iter().any(is_remembered) {
+            let Some(id) = self.oldest(true).map(|row| row.claim) else {
                 return Err(Refusal::StateFull { limit_bytes });
-            }
-            self.forget_one(true);
+            };
+            self.forget(id);
         }
     }
 }

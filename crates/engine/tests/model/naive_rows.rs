@@ -17,6 +17,10 @@ pub(crate) fn is_remembered(row: &ClaimFact) -> bool {
     matches!(row.status, Status::Lapsed | Status::Ended(_))
 }
 
+pub(crate) fn ended_at(row: &ClaimFact) -> Time {
+    row.ended.expect("it ended").at
+}
+
 /// When the clock alone does something to this claim.
 pub(crate) fn due_at(row: &ClaimFact) -> Option<Time> {
     match row.status {
