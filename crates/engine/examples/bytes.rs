@@ -40,7 +40,7 @@ enum Kind {
 
 fn main() {
     let mib: u64 = std::env::args().nth(1).map_or(200, |text| text.parse().expect("a number of MiB"));
-    // One shape a process: what an allocator kept from one would hide what the next one takes.
+    // One shape per process: memory that an allocator kept from one shape would hide the needs of the next.
     if let (Some(first), Some(then)) = (std::env::args().nth(2), std::env::args().nth(3)) {
         let shape = |text: String| SHAPES[text.parse::<usize>().expect("the number of a shape")];
         measure(mib << 20, shape(first), shape(then));
@@ -120,7 +120,7 @@ impl Filling {
         }
     }
 
-    /// Four of five end and are forgotten, in the order of their ids, which is none.
+    /// Four of five claims end and are forgotten, in the order of their random ids.
     fn thin_out(&mut self) {
         self.claims.sort_unstable_by_key(|(_, id)| id.0);
         let claims = std::mem::take(&mut self.claims);

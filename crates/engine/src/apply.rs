@@ -1,6 +1,6 @@
 //! `apply`: the only thing that mutates state. Live serving, recovery and standbys all come through here, so a change
-//! means the same everywhere. Nothing is decided in this file; what cannot be is asserted, also in release builds,
-//! because stopping is better than two holders.
+//! means the same everywhere. This file decides nothing. It asserts what must hold, also in release builds, because
+//! stopping is better than two holders.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl State {
                     claim.deadline = *wait_until;
                     self.keep_due(cix);
                 } else if claim.status != Status::Waiting && claim.keep_us() > 0 {
-                    // Its caller is back and knows of the grant.
+                    // The caller is back and knows of the grant.
                     claim.extra_mut().keep_us = 0;
                 }
             }

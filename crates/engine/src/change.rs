@@ -1,6 +1,6 @@
-//! What happened. Changes are the only thing that is written down and the only thing that mutates state
-//! (`Engine::apply`), so each carries what was decided, never what to decide again: slots, tokens and deadlines are in
-//! it, limits and settings are not.
+//! Changes: the record of what happened. They are the only thing that is written down and the only thing that mutates
+//! state (`Engine::apply`). Each carries a decision, never the input of one: slots, tokens and deadlines are in it,
+//! limits and settings are not.
 
 use std::sync::Arc;
 
@@ -17,9 +17,10 @@ pub enum Change {
     Unconfigured { resource: ResourceKey },
     /// A claim entered at the end of its resource's queue.
     Claimed(Box<Claimed>),
-    /// A repeated call joined a claim: it has been seen by a second caller, who waits until `wait_until`.
+    /// A repeated call joined a claim: a second caller knows of it now and waits until `wait_until`.
     Joined { claim: ClaimId, wait_until: Time },
-    /// The last call that waited on a claim is gone: its place is kept until then, unless another call joins it.
+    /// The last call that waited on a claim is gone. The claim keeps its place until `wait_until`, unless another call
+    /// joins it.
     Kept { claim: ClaimId, wait_until: Time },
     /// A waiting claim got a slot.
     Granted { claim: ClaimId, slot: u32, token: Token, lease: Lease },
@@ -27,9 +28,9 @@ pub enum Change {
     Renewed { claim: ClaimId, lease: Lease },
     /// A claim's timeout, the ttl of its next activation, was changed.
     Retimed { claim: ClaimId, ttl_us: u64 },
-    /// A lock's lease ran out; its last holder alone may come back.
+    /// A lock's lease ran out; only its last holder may come back.
     GraceBegan { claim: ClaimId },
-    /// The grace of a lock ran out; anybody may take it. Its last holder stays visible.
+    /// The grace of a lock ran out; any client may take it. Its last holder stays visible.
     GraceOver { claim: ClaimId },
     /// A claim ended. It frees its slot or leaves the queue, and is kept for reading where its kind asks for it.
     Ended { claim: ClaimId, how: Ending },
@@ -48,7 +49,7 @@ pub struct Claimed {
     pub wait_until: Time,
     /// How long its place outlives the last call that waits on it.
     pub keep_us: u64,
-    /// Who asks: the lock dialect's `client`, elsewhere the name its caller signed on with.
+    /// The caller: the lock dialect's `client`, elsewhere the name the caller signed on with.
     pub client: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     /// The caller's JSON, as it was sent. Opaque here.
@@ -63,11 +64,11 @@ pub struct Lease {
     pub grace_us: u64,
 }
 
-/// A caller's name for one request, so that asking twice happens once.
+/// A caller's name for one request, so that a repeated request takes effect once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IdempotencyKey {
     pub name: Arc<str>,
-    /// A digest of what was asked: the same key with another request is a mistake of the caller's.
+    /// A digest of the request. The same key with another request is a mistake of the caller.
     pub fingerprint: u64,
 }
 
@@ -78,17 +79,18 @@ pub enum Ending {
     Released,
     /// Its lease ran out.
     Expired,
-    /// Somebody ended it, waiting or active.
+    /// An operator or another caller ended it, waiting or active.
     Revoked,
     /// As revoked, in the words of the deployed claims service.
     Aborted,
     /// As revoked, in the words of the deployed claims service; also a waiter whose caller left.
     Withdrawn,
-    /// It waited as long as its caller wanted to.
+    /// It waited for as long as its caller had asked for.
     TimedOut,
     /// Its pool was deleted.
     Deleted,
-    /// It was granted, but nobody was there to be told. As if it had never been, its idempotency key included.
+    /// It was granted, but its caller could not be told. It counts as if it had never existed, and so does its
+    /// idempotency key.
     HandedBack,
     /// A lock whose last holder did not come back was taken by another client.
     Superseded,

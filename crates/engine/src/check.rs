@@ -10,7 +10,7 @@ use crate::time::Time;
 use crate::{Engine, KindTotals};
 
 impl Engine {
-    /// Panics, naming it, when an invariant of the state does not hold.
+    /// Panics with the name of the invariant when one does not hold.
     pub fn check(&self) {
         self.state.check_slots();
         self.state.check_queues();
@@ -44,7 +44,7 @@ impl State {
         assert_eq!(holders, holding, "S2: every holder has a slot");
     }
 
-    /// L1 and S12: nobody waits for what is free; queues are in order.
+    /// L1 and S12: no claim waits while a slot is free; queues are in order.
     fn check_queues(&self) {
         let mut in_queues = 0;
         for (rix, resource) in self.resources.iter() {
@@ -89,7 +89,7 @@ impl State {
         assert_eq!(owners, self.owners, "each client is counted right");
     }
 
-    /// The account of bytes is what counting everything again gives.
+    /// The account of bytes equals a fresh count of everything.
     fn check_account(&self) {
         let claims = self.claims.iter().map(|(cix, claim)| (self.bytes_of_claim(cix), claim.is_retained()));
         let (mut total, mut retained) = (0, 0);

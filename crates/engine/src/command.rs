@@ -1,4 +1,4 @@
-//! What can be asked of the engine. Dialects parse bytes into these; values are in range when they get here.
+//! The commands of the engine. Dialects parse bytes into these; values are in range when they get here.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -38,27 +38,29 @@ pub enum Command {
         /// Only the grant of this token, and no place in the queue.
         token: Option<Token>,
     },
-    /// End what an idempotency key stands for, and spend the key, so that a late copy of its request gets nothing.
+    /// End the claim that an idempotency key stands for, and spend the key, so that a late copy of its request gets
+    /// nothing.
     Spend(Box<Spend>),
     /// Change a claim, in one step or not at all.
     Update {
         claim: ClaimId,
         update: Update,
     },
-    /// The last caller that waited for this claim with its connection left, or was told that its wait is over. No caller
-    /// was told of a grant, so that the claim ends also when it was granted meanwhile.
+    /// The last caller that waited for this claim with an open connection left, or was told that its wait is over. No
+    /// caller was told of a grant, so the claim ends even if it was granted meanwhile.
     Withdraw {
         claim: ClaimId,
     },
-    /// Nothing but a time mark: shows that changes still become durable.
+    /// Write only a time mark: shows that changes still become durable.
     Mark,
-    /// A caller of this claim could not be told of it. It ends as if it had never been, unless a second caller knows.
+    /// A caller of this claim could not be told of it. The claim ends as if it had never existed, unless a second
+    /// caller knows of it.
     HandBack {
         claim: ClaimId,
-        /// The others could not be told either, so that it ends though it was seen.
+        /// The other callers could not be told either, so the claim ends although it was seen.
         heard_by_nobody: bool,
     },
-    /// End a grant, whoever holds it.
+    /// End the grant with this token, no matter which client holds it.
     Revoke {
         resource: ResourceKey,
         token: Token,
@@ -66,7 +68,7 @@ pub enum Command {
     ViewResource {
         resource: ResourceKey,
     },
-    /// The same of a pool or a lock, and where in its queue this caller stands.
+    /// The same view of a pool or a lock, with this caller's place in the queue.
     ViewPlace {
         resource: ResourceKey,
         /// The idempotency key of a borrow, the client of a lock.
@@ -85,13 +87,13 @@ pub enum Command {
         after: Option<Arc<str>>,
         limit: usize,
     },
-    /// Whether a token is the one to heed.
+    /// Show whether a token is current, for a resource that guards itself.
     ViewFence {
         resource: ResourceKey,
         token: Token,
     },
     /// A line about each resource of every kind, from the first after `after`. The engine looks at about `scan_max`
-    /// resources and holders and says where to go on.
+    /// resources and holders in one call and says where to go on.
     Survey {
         after: Option<ResourceKey>,
         scan_max: usize,
@@ -105,39 +107,39 @@ pub enum Command {
 #[derive(Clone, Debug)]
 pub struct Acquire {
     pub resource: ResourceKey,
-    /// Random, drawn by the driver: the id of the claim if one comes of this.
+    /// Random, drawn by the driver: the id of the claim if this command makes one.
     pub id: ClaimId,
     pub ttl_us: u64,
     pub patience: Patience,
-    /// The lock dialect's `client`; elsewhere whom the claim belongs to, where callers sign on.
+    /// The lock dialect's `client`; elsewhere the owner of the claim, where callers sign on.
     pub client: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     pub metadata: Option<Arc<str>>,
-    /// How much its client may have.
+    /// How much the client may have.
     pub quota: Quota,
     pub options: Options,
 }
 
-/// What only some requests ask for.
+/// Parts of a request that only some requests have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What a lock's client gets that has the lock already.
+    /// The answer to a lock's client that has the lock already.
     pub renewal: Renewal,
-    /// The fingerprint that the same request had when less was left out of it: keys outlive an upgrade.
+    /// The fingerprint that an earlier version computed for the same request, so that keys survive an upgrade.
     pub former_fingerprint: Option<u64>,
-    /// How long its place in the queue outlives the last call that waits there. Zero: not at all.
+    /// How long the place in the queue outlives the last call that waits there. Zero: it does not outlive that call.
     pub keep_us: u64,
 }
 
 /// Which grants of its own a lock's client renews by asking for the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Renewal {
-    /// Whichever it has.
+    /// Any grant that the client has.
     #[default]
     Any,
-    /// The one of this token, and takes no other.
+    /// Only the grant with this token; the client takes no other.
     Only(Token),
-    /// None: it asks as another client would.
+    /// None: the client asks as another client would.
     Never,
 }
 
@@ -148,7 +150,7 @@ pub struct Spend {
     pub key: Arc<str>,
     /// The lock dialect's `client`, which must be the one of the key's claim.
     pub client: Option<Arc<str>>,
-    /// Random, drawn by the driver: the id of what remembers a key that was never seen.
+    /// Random, drawn by the driver: the id of the claim that remembers a key seen for the first time.
     pub id: ClaimId,
 }
 
@@ -162,20 +164,20 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// As much as there is.
+    /// No limit.
     pub const NONE: Quota = Quota { live_max: u32::MAX, waiting_max: u32::MAX };
 }
 
 /// How long a caller stands in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// With its connection, this long. Zero: now or not at all.
+    /// The caller waits with its connection, for this long. Zero: a slot now or a refusal.
     For { wait_us: u64 },
-    /// By itself, until it is granted or ended: the claims dialect.
+    /// The claim waits by itself until it is granted or ended: the claims dialect.
     Standing,
 }
 
-/// What may be changed of a claim.
+/// The parts of a claim that a caller may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Update {
     pub ttl_us: Option<u64>,
@@ -183,7 +185,7 @@ pub struct Update {
     pub status: Option<Wish>,
 }
 
-/// The status a caller wants its claim to have.
+/// The status that a caller wants for its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Active,

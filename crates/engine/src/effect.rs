@@ -1,5 +1,5 @@
-//! What is to be told once it is durable: to the caller parked on a claim, to the log, to metrics, to whoever watches.
-//! What is told of a change is put together in `tell`.
+//! Effects: the news that leave the engine once the changes are durable, for the caller parked on a claim, the log, the
+//! metrics and the readers of events. `tell` makes the effect of each change.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ pub struct Effect {
     /// The claim it happened to; `None` when it happened to the resource.
     pub claim: Option<ClaimId>,
     pub client: Option<Arc<str>>,
-    /// What the claim was granted, if it ever was.
+    /// The grant of the claim, if it ever had one.
     pub grant: Option<Grant>,
     pub what: What,
-    /// Which change of its step it tells of, counted from 1.
+    /// The number of the change it tells of within its step, counted from 1.
     pub nth: u32,
 }
 
@@ -52,7 +52,7 @@ pub enum What {
         how: Ending,
         /// How long it was held, if it ever was.
         held_us: Option<u64>,
-        /// How far behind its deadline the ending came. Only for expiries.
+        /// How long after its deadline the claim ended. Only set for expiries.
         late_us: u64,
     },
 }

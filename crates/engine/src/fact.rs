@@ -1,5 +1,5 @@
-//! What is: the state, one entity at a time. A checkpoint is a bag of facts in no particular order; `Engine::restore`
-//! puts an engine together from it.
+//! Facts: the state, one entity at a time. A checkpoint is a bag of facts in no particular order; `Engine::restore`
+//! builds an engine from it.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ pub enum Fact {
     Claim(Box<ClaimFact>),
 }
 
-/// What outlives every resource and claim.
+/// The counters that outlive every resource and claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Counters {
     /// The last token that was minted.
     pub last_token: Token,
-    /// The place in the order of creation that the newest claim has.
+    /// The place of the newest claim in the order of creation.
     pub last_order: u64,
 }
 
@@ -39,11 +39,12 @@ pub struct ClaimFact {
     /// Its place in the order of creation, and so in the queue.
     pub order: u64,
     pub status: Status,
-    /// More than one caller knows of it, so it is never handed back unasked.
+    /// More than one caller knows of it, so it is never handed back on the word of one.
     pub seen: bool,
     pub ttl_us: u64,
     pub wait_until: Time,
-    /// How long its place in the queue outlives the last call that waits there; zero once it was told of its grant.
+    /// How long its place in the queue outlives the last call that waits there; zero once its caller was told of the
+    /// grant.
     pub keep_us: u64,
     /// Meaningful once granted, like the token and the lease.
     pub slot: u32,
@@ -66,7 +67,7 @@ pub enum Status {
     Active,
     /// A lock whose lease ran out: only its last holder may take it.
     Grace,
-    /// A lock whose grace ran out too: still visible, anybody may take it.
+    /// A lock whose grace ran out too: still visible, and any client may take it.
     Lapsed,
     Ended(Ending),
 }

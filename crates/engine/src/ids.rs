@@ -1,4 +1,4 @@
-//! Names of things: kinds, resource keys, claim ids, tokens. Newtypes only; what they point at lives in `state`.
+//! Names of things: kinds, resource keys, claim ids, tokens. Newtypes only; the entities they name live in `state`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl ResourceKey {
         }
     }
 
-    /// The name, where names are public. A pool has none: its id is a secret.
+    /// The name, for kinds whose names are public. A pool has none: its id is a secret.
     pub fn name(&self) -> Option<&Arc<str>> {
         match self {
             ResourceKey::Pool(_) => None,

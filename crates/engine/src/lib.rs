@@ -1,24 +1,25 @@
-//! The deterministic state machine of Leasehold: who holds what, who waits, and until when.
+//! The deterministic state machine of Leasehold: it knows which client holds or waits for which resource, and until
+//! when.
 //!
 //! # The contract
 //!
 //! The engine does no IO and has no clock, no thread, no randomness and no hashing that differs between runs. Time and
 //! fresh ids come in with each command; changes, effects and answers come out.
 //!
-//! * [`Engine::handle_time`] does what is due by now, [`Engine::handle_time_before`] the same ahead of a command: a bounded
-//!   number of claims, and always those that the command is about. Time is a step of its own: the driver tells of it
-//!   before the command runs, so that a caller granted by it hears of its grant as it was then.
-//! * [`Engine::handle`] decides, after `handle_time_before` at the same `now`. It pushes the [`Change`]s it made onto the
-//!   [`Outbox`], in order, having applied each of them already, then the [`Effect`]s that are to be told once those changes
-//!   are durable, and returns the [`Answer`]. It never expires anything.
-//! * [`Engine::apply`] is the only thing that mutates state. Replaying every change ever pushed, in order and each with
-//!   its [`Moment`], gives an equal engine ([`Engine::facts`]): that is how recovery and standbys work.
-//! * [`Engine::next_deadline`] says when to call `handle_time` again though no caller asks.
+//! * [`Engine::handle_time`] handles the deadlines that are due. [`Engine::handle_time_before`] does the same ahead of
+//!   a command: a bounded number of claims, and always those that the command is about. Time is a step of its own: the
+//!   driver reports it before the command runs, so that a caller granted by it learns of its grant as it was then.
+//! * [`Engine::handle`] decides what a command does, after `handle_time_before` at the same `now`. It applies each
+//!   [`Change`] and pushes it onto the [`Outbox`], in order, then pushes the [`Effect`]s to tell once those changes are
+//!   durable, and returns the [`Answer`]. It never expires a claim.
+//! * [`Engine::apply`] is the only function that mutates state. Replaying every change ever pushed, in order and each
+//!   with its [`Moment`], gives an equal engine ([`Engine::facts`]): recovery and standbys work that way.
+//! * [`Engine::next_deadline`] says when to call `handle_time` again if no command comes.
 //! * `now` never goes backwards from one call to the next.
-//! * Nothing the engine says may leave the process before the changes it had pushed by then are durable: not an answer,
-//!   not a refusal, not a view. Keeping to that is the driver's part (the gate).
+//! * No answer, refusal or view may leave the process before the changes that the engine had pushed by then are
+//!   durable. The driver keeps that promise with the gate.
 //!
-//! The driver loop, which `leasehold-journal`'s `Partition` has in full:
+//! The driver loop; `Partition` in `leasehold-journal` has it in full:
 //!
 //! ```
 //! use leasehold_engine::{Command, Engine, Limits, Moment, Outbox, ResourceKey, Time, Wall};
@@ -47,11 +48,11 @@
 //!
 //! # Invariants
 //!
-//! After every step ([`Engine::check`] asserts them):
-//! at most `capacity` holders of a resource, unless the capacity was lowered, and then no grants; every holder in a slot
-//! of its own; tokens strictly increase; no free slot while somebody waits; queues in order of creation.
+//! After every step ([`Engine::check`] asserts them): at most `capacity` holders of a resource, unless the capacity was
+//! lowered, and then no grants; every holder in a slot of its own; tokens strictly increase; no free slot while a claim
+//! waits; queues in order of creation.
 
-/// Whether a bug was planted here on purpose, for the simulation to find. `false` in every real build.
+/// `true` when the simulation has planted this bug on purpose. Always `false` in a real build.
 #[cfg(not(feature = "planted"))]
 #[doc(hidden)]
 #[macro_export]
@@ -115,13 +116,13 @@ use state::State;
 pub struct Engine {
     limits: Limits,
     state: State,
-    /// The latest `now` that came in, to hold the caller to its promise.
+    /// The latest `now` that came in, to assert that time never goes backwards.
     latest: Time,
     /// The journal has little room left: commands that would make the state larger are refused.
     is_store_full: bool,
 }
 
-/// Where `handle` puts what it decided. Reused from call to call.
+/// The output of `handle`. Reused from call to call.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// To be made durable, in this order.
@@ -142,22 +143,22 @@ impl Engine {
         Engine { limits, state: State::default(), latest: Time(0), is_store_full: false }
     }
 
-    /// Decides what a command does, does it, and says so. What is due of the claims it is about has happened before
-    /// ([`Engine::handle_time_before`]).
+    /// Decides what a command does, applies it, and returns the answer. Call [`Engine::handle_time_before`] first: it
+    /// handles the due deadlines of the claims that the command is about.
     pub fn handle(&mut self, now: Moment, command: Command, out: &mut Outbox) -> Answer {
         assert!(now.at >= self.latest, "time goes forward");
         self.latest = now.at;
         self.decide(now, command, out)
     }
 
-    /// Does what is due ahead of a command: a bounded number of claims, as [`Engine::handle_time`], and in any case the
-    /// claim that the command is about, however many are ahead of it in line.
+    /// Handles due deadlines ahead of a command: a bounded number of claims, as [`Engine::handle_time`] does, and in
+    /// any case the claim that the command is about, however many are ahead of it in line.
     pub fn handle_time_before(&mut self, now: Moment, command: &Command, out: &mut Outbox) {
         self.handle_time(now, out);
         self.touch(now, command, out);
     }
 
-    /// Does what is due, a bounded number of steps at a time; call again while `next_deadline` is not after `now`.
+    /// Handles due deadlines, a bounded number at a time; call again while `next_deadline` is not after `now`.
     pub fn handle_time(&mut self, now: Moment, out: &mut Outbox) {
         assert!(now.at >= self.latest, "time goes forward");
         self.latest = now.at;
@@ -165,7 +166,7 @@ impl Engine {
     }
 
     /// While the store is nearly full, new claims and resources are refused. Renewals, repeated requests, releases and
-    /// expiries go on: the refusal is made where something new would be, not by the name of a command.
+    /// expiries go on: the refusal depends on whether a command would make something new, not on its name.
     pub fn set_store_full(&mut self, is_full: bool) {
         self.is_store_full = is_full;
     }
@@ -176,7 +177,7 @@ impl Engine {
         self.state.apply(now, change);
     }
 
-    /// What a caller parked on this claim is to be told now that its status changed; for callers of every kind.
+    /// The news for a caller parked on this claim, now that the claim's status has changed. For callers of every kind.
     pub fn view_for_waiter(&self, now: Moment, claim: ClaimId) -> Option<Reply> {
         let cix = self.state.claim(claim)?;
         let rix = self.state.claims[cix].resource;
@@ -188,8 +189,8 @@ impl Engine {
         })
     }
 
-    /// The resource and the owner of a claim of the claims dialect. Neither ever changes and ids are drawn once, so this
-    /// may be looked at ahead of a command that depends on it.
+    /// The resource and the owner of a claim of the claims dialect. Neither ever changes and ids are drawn once, so the
+    /// driver may read them ahead of a command that depends on them.
     pub fn owner_of(&self, claim: ClaimId) -> Option<(Arc<str>, Option<Arc<str>>)> {
         let claim = &self.state.claims[self.state.claim(claim)?];
         match &self.state.resources[claim.resource].key {
@@ -198,18 +199,18 @@ impl Engine {
         }
     }
 
-    /// Whether there is such a claim, ended and still readable included.
+    /// Returns whether this claim exists, including claims that have ended and are still readable.
     pub fn is_known(&self, claim: ClaimId) -> bool {
         self.state.claim(claim).is_some()
     }
 
-    /// Whether this claim's caller waits with an open connection, and so cannot outlive the process.
+    /// Returns whether this claim's caller waits with an open connection, so that its wait cannot outlive the process.
     pub fn is_waiting(&self, claim: ClaimId) -> bool {
         self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].status == Status::Waiting)
     }
 
-    /// The claim that this request leads to, by its key or, for a lock, by its client: whether more than its first caller
-    /// knows of it, and since when it has been held.
+    /// The claim that this request leads to, by its key or, for a lock, by its client: whether a second caller knows of
+    /// it, and since when it has been held.
     pub fn led_to(&self, acquire: &Acquire) -> Option<Known> {
         let rix = self.state.resource(&acquire.resource)?;
         let cix = match acquire.resource.kind() {
@@ -241,8 +242,8 @@ impl Engine {
         }
     }
 
-    /// Claims that wait with their caller's connection. After a restart nobody is left to tell: they are withdrawn, or kept
-    /// for as long as their caller asked.
+    /// Claims that wait with their caller's connection. After a restart those connections are gone: the claims are
+    /// withdrawn, or kept for as long as their callers asked.
     pub fn waiting_with_connection(&self) -> Vec<ClaimId> {
         let waiting = self.state.claims.iter().map(|(_, claim)| claim);
         waiting
@@ -252,7 +253,7 @@ impl Engine {
             .collect()
     }
 
-    /// Starts a snapshot of the state as it is now. [`Engine::step_snapshot`] gives its facts out bit by bit.
+    /// Starts a snapshot of the state as it is now. [`Engine::step_snapshot`] returns its facts bit by bit.
     pub fn begin_snapshot(&mut self) {
         self.state.begin_snapshot();
     }
@@ -272,7 +273,7 @@ impl Engine {
         self.state.restore(fact);
     }
 
-    /// The last fact was taken in, and was true at `at`.
+    /// Ends the restore: the last fact was taken in, and all were true at `at`.
     pub fn finish_restore(&mut self, at: Time) {
         self.latest = at;
         self.state.finish_restore();
@@ -288,7 +289,7 @@ impl Engine {
         self.state.counters.last_token
     }
 
-    /// How much there is of everything that is counted in gauges.
+    /// The numbers that the gauges show.
     pub fn totals(&self) -> Totals {
         Totals {
             resources: self.state.resources.len(),
@@ -308,7 +309,7 @@ impl Engine {
 pub struct Known {
     /// A second caller knows of it.
     pub is_seen: bool,
-    /// When it was granted; the beginning of time before that.
+    /// When it was granted; zero before that.
     pub granted_at: Time,
 }
 
@@ -323,9 +324,9 @@ pub struct Totals {
     pub retained: usize,
     /// In the order of `Kind::ALL`.
     pub kinds: [KindTotals; 3],
-    /// What the state takes up, as `bytes` accounts it: equal for equal states.
+    /// The bytes that the state uses, as `bytes` accounts them: equal for equal states.
     pub state_bytes: u64,
-    /// The same, and what ended claims left that only new ones can use. This is held against the limit.
+    /// The same, and the holes that ended claims left and only new ones can use. The limit applies to this sum.
     pub state_bytes_used: u64,
     /// The limit.
     pub state_bytes_max: u64,

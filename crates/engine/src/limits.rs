@@ -3,19 +3,19 @@
 /// Tokens stay below 2^53 so that every JSON reader can hold them. Reaching it takes 2 800 years at 100 000 a second.
 pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 
-/// The longest duration a caller may name, about 31 years. Keeps every sum of times far from overflow.
+/// The longest duration that a caller may name, about 31 years. It keeps every sum of times far from overflow.
 pub const DURATION_MAX_US: u64 = 1_000_000_000 * 1_000_000;
 
-/// What an operator may set.
+/// The bounds that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// After a lock expired: how long only its last holder may come back.
+    /// How long after a lock expired only its last holder may come back.
     pub grace_us: u64,
     /// How long an ended claim can still be read, and an idempotency key is remembered after its lease ended.
     pub retain_us: u64,
     /// At most this many ended claims (and lapsed locks) are kept; those without a key go first, then the oldest.
     pub retained_max: usize,
-    /// Bytes that the state may take up, as `bytes` accounts them. What would make it grow past this is refused.
+    /// Bytes that the state may use, as `bytes` accounts them. A claim or resource that would exceed this is refused.
     pub state_bytes_max: u64,
     /// Live claims in all, waiting or active.
     pub claims_max: usize,
@@ -24,7 +24,8 @@ pub struct Limits {
     /// Resources that were given a capacity, or that some claim refers to.
     pub resources_max: usize,
     /// Deadlines handled in one step. A hundred thousand leases on one deadline are worked off in steps of this size,
-    /// with other commands in between. No operator sets it; small worlds do, to have more due than one step does.
+    /// with other commands in between. No operator sets it; small test worlds do, to have more deadlines due than one
+    /// step handles.
     pub due_per_step: usize,
 }
 
@@ -44,8 +45,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Of the state's bytes, what ended claims and lapsed locks may take; the oldest go first. They also make room for
-    /// whatever is new, so this only keeps memory and restarts small where there is more room than work.
+    /// The part of the state's bytes that ended claims and lapsed locks may use; the oldest go first. They also make
+    /// room for new claims, so this only keeps memory and restarts small where there is more room than work.
     pub fn retained_bytes_max(&self) -> u64 {
         self.state_bytes_max / 4
     }

@@ -83,7 +83,7 @@ thread_local! {
     static ARMED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// This bug, and no other, is in the code from now on, on this thread.
+/// Arms this bug, and no other, on this thread from now on.
 pub fn arm(bug: Option<Bug>) {
     ARMED.set(bug);
 }

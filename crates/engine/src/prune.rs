@@ -1,5 +1,5 @@
-//! Taking things away for good, on behalf of an operator and outside of serving: each by ordinary changes, so that the
-//! next in line gets what becomes free, and tokens only rise.
+//! Removing things for good, on behalf of an operator and outside of serving. Each removal consists of ordinary
+//! changes, so that the next in line gets the slot that becomes free, and tokens only rise.
 
 use crate::change::{Change, Ending};
 use crate::ids::{ClaimId, ResourceKey};
@@ -7,7 +7,7 @@ use crate::time::Moment;
 use crate::{Engine, Outbox};
 
 impl Engine {
-    /// Ends a claim if it has not ended, and forgets it. `false` when there is none.
+    /// Ends a claim if it has not ended, and forgets it. `false` when there is no such claim.
     pub fn prune_claim(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> bool {
         let Some(cix) = self.state.claim(claim) else { return false };
         if self.state.claims[cix].is_live() {
@@ -19,7 +19,8 @@ impl Engine {
         true
     }
 
-    /// Takes the registration of a resource away that no claim refers to. `false` when there is none of that kind.
+    /// Removes the registration of a resource that no claim refers to. `false` when there is no such resource of that
+    /// kind.
     pub fn prune_resource(&mut self, now: Moment, resource: &ResourceKey, out: &mut Outbox) -> bool {
         let unused = |engine: &Engine| {
             let known = &engine.state.resources[engine.state.resource(resource)?];

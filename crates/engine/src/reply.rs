@@ -1,5 +1,5 @@
-//! What the engine answers: a reply with views of state, or a refusal that says who, what and until when.
-//! No HTTP here: each dialect has one exhaustive match over `Refusal`.
+//! The engine's answers: a reply with views of state, or a refusal that names the holder, the resource and the time
+//! left. No HTTP here: each dialect has one exhaustive match over `Refusal`.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ pub type Answer = Result<Reply, Refusal>;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Resource(ResourceView),
-    /// Whether there was something to take away.
+    /// `true` if there was a registration to remove.
     Unconfigured(bool),
     /// A pool's lease: borrowed, renewed or looked at.
     Lease(LeaseView),
-    /// Whether the lease was still held.
+    /// `true` if the lease was still held.
     Returned(bool),
     Lock(LockView, LockNews),
     Unlocked,
-    /// What the key, or the client that left a lock's queue, had.
+    /// The claim that the key stood for, or that the client leaving a lock's queue had.
     Spent(Spent),
     Place(Box<PlaceView>),
     Claim(Box<ClaimView>),
@@ -29,18 +29,18 @@ pub enum Reply {
     ClaimEnded(Ending),
     Claims(ClaimPage),
     Resources(Vec<ResourceView>),
-    /// Whether the grant was still there to be ended.
+    /// `true` if the grant still existed and this command ended it.
     Revoked(bool),
     Fence(FenceView),
     Survey(SurveyPage),
     Inspection(Box<Inspection>),
     /// Not an answer yet: the claim stands in the queue and its caller is to be parked on it.
     Waiting(ClaimId),
-    /// Nothing to say: the answer to commands that nobody listens to.
+    /// An empty answer, to commands that have no caller.
     Done,
 }
 
-/// What was ended by spending a key.
+/// The claim that spending a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spent {
     /// A lease.
@@ -53,12 +53,12 @@ pub enum Spent {
 /// A pool or a lock as one of its callers sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlaceView {
-    /// As everybody sees it: a resource or a lock.
+    /// The resource or the lock as every caller sees it.
     pub seen: Reply,
     /// While the caller waits: 1 is next.
     pub queue_position: Option<u32>,
     pub waiting: u32,
-    /// Who has it, or the first of them, where holders have names.
+    /// The holder, or the first of them, where holders have names.
     pub holder: Option<Arc<str>>,
 }
 
@@ -66,13 +66,13 @@ pub struct PlaceView {
 pub struct ResourceView {
     pub resource: ResourceKey,
     pub capacity: u32,
-    /// Whether somebody gave it this capacity, or it is the default.
+    /// `true` if a caller gave it this capacity, `false` if it is the default.
     pub configured: bool,
     pub in_use: u32,
     pub waiting: u32,
-    /// Who holds it, by slot, at most `HOLDERS_SHOWN`. Filled for claimed resources only: a pool's leases are secrets.
+    /// Its holders by slot, at most `HOLDERS_SHOWN`. Filled for claimed resources only: a pool's leases are secrets.
     pub holders: Vec<Holder>,
-    /// Who waits, in order. Filled as `holders` is, at most `QUEUE_SHOWN`.
+    /// Its waiters, in order. Filled like `holders`, at most `QUEUE_SHOWN`.
     pub queue: Vec<Holder>,
 }
 
@@ -80,7 +80,7 @@ pub struct ResourceView {
 pub const QUEUE_SHOWN: usize = 1_000;
 /// How many holders a view of a resource shows.
 pub const HOLDERS_SHOWN: usize = 1_000;
-/// How many holders a waiting claim shows. Lists have a thousand claims, so this is what bounds them.
+/// How many holders a waiting claim shows. Lists have a thousand claims, so this number bounds their size.
 pub const HOLDERS_SHOWN_TO_WAITERS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub struct ClaimView {
     pub status: ClaimStatus,
     pub timeout_us: u64,
     pub metadata: Option<Arc<str>>,
-    /// Whom it belongs to, where callers sign on.
+    /// The owner of the claim, where callers sign on.
     pub owner: Option<Arc<str>>,
     pub history: History,
     pub waiting_us: u64,
@@ -146,7 +146,7 @@ pub struct ClaimView {
     pub token: Option<Token>,
     /// While it waits: 1 is next.
     pub queue_position: Option<u32>,
-    /// While it waits: whom it waits for, the first `HOLDERS_SHOWN_TO_WAITERS` by slot …
+    /// While it waits: the holders it waits for, the first `HOLDERS_SHOWN_TO_WAITERS` by slot …
     pub holders: Vec<Holder>,
     /// … of so many.
     pub holders_in_all: u32,
@@ -175,12 +175,12 @@ pub enum ClaimStatus {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimPage {
     pub claims: Vec<ClaimView>,
-    /// Where to go on; `None` when all were seen.
+    /// Where to go on; `None` at the end.
     pub next: Option<u64>,
 }
 
 impl Reply {
-    /// This reply leaves `now`, some time after it was made `since`: what it says is left of a lease is what is left now.
+    /// Corrects a reply made at `since` that leaves at `now`: it then says what is left of the lease now.
     pub fn leave(&mut self, since: Time, now: Moment) {
         let elapsed_us = now.at.since(since);
         match self {
@@ -227,13 +227,13 @@ impl Refusal {
 pub enum Refusal {
     NoSuchResource,
     NoSuchClaim,
-    /// No slot free, and the caller would not wait, or waited long enough.
+    /// No slot is free, and the caller would not wait or has waited long enough.
     NoneFree {
         waiting: u32,
     },
     /// The lease is not, or no longer, held.
     NotHeld {
-        /// How it ended, where that is remembered.
+        /// How the lease ended, where the engine remembers it.
         how: Option<Ending>,
     },
     /// The lock is held, or in grace, by another client.
@@ -241,7 +241,7 @@ pub enum Refusal {
         lock: LockView,
         in_grace: bool,
     },
-    /// Only the last holder gives a lock back.
+    /// Only the last holder may give a lock back.
     NotTheHolder,
     /// The claim has ended, so nothing about it changes any more.
     Ended(Ending),
@@ -255,7 +255,7 @@ pub enum Refusal {
     KeySpent {
         how: Ending,
     },
-    /// The store is nearly full, so nothing new is taken on.
+    /// The store is nearly full, so the engine takes nothing new on.
     StoreFull,
     TooManyWaiting {
         limit: usize,

@@ -1,6 +1,6 @@
-//! Facts out, facts in. A checkpoint of a million claims must not stop the service, so the state is walked a slice at
-//! a time while it changes: whatever is about to change, and has not been walked yet, is saved first as it was. The
-//! facts that come out are exactly the state at the position where the snapshot began.
+//! Facts out, facts in. A checkpoint of a million claims must not stop the service, so the engine walks the state a
+//! slice at a time while it changes: an entity that is about to change, and has not been walked yet, is saved first as
+//! it was. The resulting facts are exactly the state at the position where the snapshot began.
 
 use crate::change::Lease;
 use crate::fact::{ClaimFact, Fact, ResourceFact, Status};
@@ -62,13 +62,13 @@ impl State {
         true
     }
 
-    /// A claim about to be changed: saved first if a snapshot still needs it.
+    /// Borrows a claim to change it; saves it first if a snapshot still needs it.
     pub(crate) fn claim_mut(&mut self, cix: Cix) -> &mut Claim {
         self.save_claim(cix);
         &mut self.claims[cix]
     }
 
-    /// A resource about to be changed in what its fact tells: saved first if a snapshot still needs it.
+    /// Borrows a resource to change a part that its fact holds; saves it first if a snapshot still needs it.
     pub(crate) fn resource_mut(&mut self, rix: Rix) -> &mut Resource {
         self.save_resource(rix);
         &mut self.resources[rix]

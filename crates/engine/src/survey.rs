@@ -1,5 +1,5 @@
-//! What somebody sees who watches the whole service: a line a resource, or one resource with everybody who holds it or
-//! waits for it. Of a pool no id of a lease is shown: those are secrets.
+//! The views for an observer of the whole service: one line per resource, or one resource with all of its holders and
+//! waiters. Views of a pool show no lease id, because lease ids are secrets.
 //!
 //! A survey may go over millions of resources, so it is taken in slices of bounded work; each line is true for the
 //! moment it was written.
@@ -20,15 +20,15 @@ const QUEUE_MAX: usize = 100;
 /// How a resource stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceState {
-    /// Nobody holds it.
+    /// No claim holds it.
     Free,
-    /// Somebody holds it, nobody waits.
+    /// A claim holds it and none waits.
     Held,
-    /// Somebody waits.
+    /// At least one claim waits.
     Contended,
     /// A lock whose holder may come back.
     Grace,
-    /// A lock that anybody may take, its last holder still visible.
+    /// A lock that any client may take, its last holder still visible.
     Lapsed,
 }
 
@@ -60,22 +60,23 @@ pub struct ResourceLine {
     pub in_use: u32,
     pub waiting: u32,
     pub state: ResourceState,
-    /// How long the first in the queue has waited.
+    /// How long the first claim in the queue has waited.
     pub longest_wait_us: Option<u64>,
-    /// Until the first of its holders changes status by the clock alone: expires, or ends its grace.
+    /// Time until the clock alone changes the first of its holders: it expires, or its grace ends.
     pub next_expiry_us: Option<u64>,
-    /// The name of whoever has its lowest slot taken: a lock's holder or last holder, elsewhere whoever signed on.
+    /// The name of the client in its lowest used slot: a lock's holder or last holder, elsewhere the name it signed on
+    /// with.
     pub holder: Option<Arc<str>>,
-    /// What that one said along with its claim, which may name it, too.
+    /// The metadata of that claim, which may contain a name, too.
     pub metadata: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurveyPage {
     pub lines: Vec<ResourceLine>,
-    /// When they were looked at.
+    /// When the resources were looked at.
     pub now: Moment,
-    /// Where to go on; `None` when all were seen.
+    /// Where to go on; `None` at the end.
     pub next: Option<ResourceKey>,
 }
 
@@ -101,7 +102,7 @@ pub struct HolderLine {
     pub claim: Option<ClaimId>,
     pub since: Wall,
     pub held_us: u64,
-    /// As asked for, or what is left where a renewal made it longer.
+    /// As requested, or the remaining time where a renewal made it longer.
     pub ttl_us: u64,
     pub remaining_us: u64,
     pub metadata: Option<Arc<str>>,
@@ -124,12 +125,12 @@ pub struct WaiterLine {
     pub metadata: Option<Arc<str>>,
 }
 
-/// What a resource that guards itself has to know of a token.
+/// The answer to a resource that guards itself and asks about a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceView {
-    /// Whether its grant holds a slot right now.
+    /// `true` if the grant of this token holds a slot right now.
     pub is_current: bool,
-    /// The last token granted; zero when nothing is remembered of the resource.
+    /// The last token granted; zero when the engine remembers nothing of the resource.
     pub latest: Token,
 }
 
@@ -202,7 +203,7 @@ impl State {
         ResourceLine {
             resource: resource.key.clone(),
             capacity: resource.capacity,
-            // What has lapsed is nobody's.
+            // A lapsed lock is held by no client.
             in_use: if state == ResourceState::Lapsed { 0 } else { resource.slots.used() },
             waiting: resource.waiting,
             state,
@@ -242,7 +243,7 @@ impl State {
         WaiterLine { client: claim.client().cloned(), claim: id, waiting_us: now.at.since(claim.created_at), metadata }
     }
 
-    /// The id and metadata of a claim, where they are for everybody to see.
+    /// The id and metadata of a claim, for kinds where they are public.
     fn shown_of(&self, claim: &Claim) -> (Option<ClaimId>, Option<Arc<str>>) {
         if self.kind(claim.resource) != Kind::Claim {
             return (None, None);

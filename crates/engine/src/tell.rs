@@ -1,5 +1,5 @@
-//! What is told of a change: an effect, put together from the change and the state before it. Changes as they happen and
-//! changes read back from the journal come through here alike, so that what is told of the past is what was told then.
+//! The effect of a change, made from the change and the state before it. New changes and changes read back from the
+//! journal both come through here, so that a retelling of the past equals what was told then.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::time::Moment;
 use crate::{Engine, Outbox};
 
 impl Engine {
-    /// A change happens: told, applied and written down, here and nowhere else.
+    /// Tells, applies and writes down a change. No other function does all three.
     pub(crate) fn commit(&mut self, now: Moment, change: Change, out: &mut Outbox) {
         self.commit_after(now, change, None, out);
     }
 
-    /// The same for a grant that follows somebody who let the lock lapse.
+    /// The same for a grant that follows a client that let the lock lapse.
     pub(crate) fn commit_after(&mut self, now: Moment, change: Change, from: Option<Arc<str>>, out: &mut Outbox) {
         let effect = self.effect_of(now, &change, from);
         self.state.apply(now, &change);
@@ -26,13 +26,13 @@ impl Engine {
         }
     }
 
-    /// A claim that was just made was not granted at once.
+    /// Tells that a new claim was not granted at once.
     pub(crate) fn tell_queued(&self, cix: Cix, out: &mut Outbox) {
         out.tell(self.effect_on(cix, None, What::Queued));
     }
 
-    /// What is told of a change that is about to be applied. A new claim is told of only if it has to wait, which shows
-    /// in what comes next.
+    /// The effect of a change that is about to be applied. A new claim has an effect only if it has to wait, which the
+    /// next change shows.
     fn effect_of(&self, now: Moment, change: &Change, from: Option<Arc<str>>) -> Option<Effect> {
         let held_us = |cix: Cix| now.at.since(self.state.claims[cix].granted_at);
         Some(match change {
@@ -98,19 +98,19 @@ fn on_resource(resource: &ResourceKey, what: What) -> Effect {
 }
 
 impl Outbox {
-    /// Tells of the change that was made last.
+    /// Pushes the effect of the change that was made last.
     fn tell(&mut self, mut effect: Effect) {
         effect.nth = u32::try_from(self.changes.len()).expect("a step makes far fewer changes");
         self.effects.push(effect);
     }
 }
 
-/// Effects again, from changes that are read back one after the other. `T` is where a change came from.
+/// Makes effects again from changes that are read back one after the other. `T` is where a change came from.
 #[derive(Debug)]
 pub struct Retelling<T> {
-    /// A claim that was made by the change before. Unless it is granted by this one, it waits.
+    /// A claim that the previous change made. Unless this change grants it, it waits.
     made: Option<(ClaimId, T)>,
-    /// Who let a lock lapse that was then taken from them: the next grant of it is from them.
+    /// The client that let a lock lapse before another client took it: the next grant of the lock follows this client.
     superseded: Option<(ResourceKey, Arc<str>)>,
 }
 
@@ -121,7 +121,7 @@ impl<T> Default for Retelling<T> {
 }
 
 impl<T> Retelling<T> {
-    /// Gives out what is told of `change`, which is about to be applied to `engine`, and of what the change before it
+    /// Gives out the effects of `change`, which is about to be applied to `engine`, and those that the change before it
     /// left open.
     pub fn hear(&mut self, engine: &Engine, now: Moment, change: &Change, source: T, mut told: impl FnMut(T, Effect)) {
         if let Some((claim, made_by)) = self.made.take()
@@ -148,7 +148,7 @@ impl<T> Retelling<T> {
         told(source, effect);
     }
 
-    /// There are no more changes, and all of them were applied.
+    /// Ends the retelling: there are no more changes, and all of them were applied.
     pub fn finish(self, engine: &Engine, mut told: impl FnMut(T, Effect)) {
         if let Some((claim, source)) = self.made {
             told(source, queued(engine, claim));

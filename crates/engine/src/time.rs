@@ -48,7 +48,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// What the wall clock will show, as far as can be told now, when service time reaches `later`.
+    /// The wall clock's expected reading when service time reaches `later`.
     pub fn wall_at(self, later: Time) -> Wall {
         if later >= self.at {
             self.wall.plus(later.since(self.at))

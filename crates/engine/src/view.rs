@@ -48,7 +48,7 @@ impl State {
         LeaseView { claim: claim.id, slot: claim.slot, token: claim.token, deadline: claim.deadline, now }
     }
 
-    /// The lock of this name, also when nobody ever took it.
+    /// The lock of this name, also when no client ever took it.
     pub(crate) fn view_lock(&self, now: Moment, key: &ResourceKey) -> LockView {
         let holder = self.resource(key).and_then(|rix| self.lock_holder(rix)).map(|cix| {
             let claim = &self.claims[cix];
@@ -101,8 +101,8 @@ impl State {
             owner: extra.client.clone(),
             history: History {
                 created: extra.created_wall,
-                // Granted in the step that made it, it never waited. Service time may stand still between two steps,
-                // the wall clock hardly ever does.
+                // A claim granted in the step that made it never waited. Service time may stand still between two
+                // steps; the wall clock hardly ever does.
                 waited: !claim.is_granted()
                     || (claim.granted_at, extra.granted_wall) != (claim.created_at, extra.created_wall),
                 active: claim.is_granted().then_some(extra.granted_wall),
@@ -181,15 +181,15 @@ impl State {
             .collect()
     }
 
-    /// A claimed resource is there for callers while somebody configured, holds or wants it, not while it is only
-    /// remembered by claims that ended.
+    /// A claimed resource exists for callers while it is configured, held or waited for, but not while only ended
+    /// claims remember it.
     pub(crate) fn is_shown(&self, rix: Rix) -> bool {
         let resource = &self.resources[rix];
         resource.configured || resource.slots.used() > 0 || resource.waiting > 0
     }
 }
 
-/// What callers see: a claim handed back unasked reads as withdrawn.
+/// The ending that callers see: a claim handed back without a request of its caller reads as withdrawn.
 pub(crate) fn shown_ending(how: crate::change::Ending) -> crate::change::Ending {
     use crate::change::Ending;
     match how {

@@ -1,6 +1,6 @@
 //! Stories: each file in `golden/` is a script of commands with, below each, exactly what the engine changed (`+`), had
-//! told (`~`) and answered (`=`, or `!` for a refusal). `GOLDEN=rewrite cargo test --test golden` writes them anew; what
-//! git then shows as different is what changed for callers.
+//! told (`~`) and answered (`=`, or `!` for a refusal). `GOLDEN=rewrite cargo test --test golden` writes them anew; the
+//! difference that git shows then is what changed for callers.
 //!
 //! At its end every story also holds the invariants, and its changes replayed give an equal engine.
 

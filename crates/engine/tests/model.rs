@@ -94,11 +94,11 @@ struct World {
     model: Naive,
     outside: Outside,
     out: Outbox,
-    /// What was asked and answered, to be asked again.
+    /// Commands and answers, to be played again.
     asked: Vec<(Moment, Option<Command>, Option<Answer>)>,
-    /// What would be in the journal.
+    /// The changes as the journal would have them.
     journal: Vec<(Moment, Change)>,
-    /// What was told as it happened, and how many changes there were then.
+    /// The effects as they were told, and how many changes there were then.
     told: Vec<(usize, Effect)>,
     snapshot: Snapshot,
     /// The engine's facts after the last step.
@@ -109,7 +109,7 @@ struct World {
 struct Snapshot {
     /// When and where in the journal it began.
     began: Option<(Time, usize)>,
-    /// What was so then.
+    /// The facts at that time.
     true_then: Vec<Fact>,
     is_complete: bool,
     facts: Vec<Fact>,
@@ -150,7 +150,7 @@ impl World {
         self.check_determinism(&script.limits);
     }
 
-    /// The wall clock goes its own way, now and then backwards: nothing may be decided by it.
+    /// The wall clock goes its own way, now and then backwards: no decision may depend on it.
     fn advance(&mut self, at: Time, nth: usize) {
         let is_set_back = nth % 13 == 12;
         self.now = Moment { at, wall: Wall(at.0 + if is_set_back { 500 } else { 1_000 }) };
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// Whoever was parked is told what the model would tell.
+    /// Every parked caller hears what the model would tell it.
     fn check_parked(&self) {
         let now = self.now;
         for change in &self.out.changes {
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// The driver loop with nobody asking: it comes to an end, and by then all that can end has ended (L3, L7).
+    /// The driver loop without any command: it comes to an end, and by then all that can end has ended (L3, L7).
     fn drain(&mut self, seen: &mut Seen) {
         for _ in 0..10_000 {
             let Some(due) = self.engine.next_deadline() else {
@@ -284,8 +284,8 @@ impl World {
         assert_eq!(retold, self.told, "what is told of the journal is what was told then, each of its change");
     }
 
-    /// S15: a snapshot is the state where it began, and with what came after it the state, in whatever order its facts
-    /// are taken in.
+    /// S15: a snapshot equals the state where it began, and together with the later changes the state now, in whatever
+    /// order its facts are taken in.
     fn check_snapshot(&mut self, limits: &Limits) {
         if self.snapshot.began.is_none() {
             self.begin_snapshot();

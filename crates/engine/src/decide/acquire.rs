@@ -108,7 +108,7 @@ impl Engine {
         Refusal::NoneFree { waiting: rix.map_or(0, |rix| self.state.resources[rix].waiting) }
     }
 
-    /// Something new is about to be: a claim, or a resource that is given a capacity for the first time.
+    /// Refuses a new claim, or a first capacity of a resource, while the store is nearly full.
     pub(crate) fn refuse_growth(&self) -> Result<(), Refusal> {
         if self.is_store_full && !planted!(FullDiskIgnored) { Err(Refusal::StoreFull) } else { Ok(()) }
     }
@@ -122,7 +122,7 @@ impl Engine {
         self.refuse_past_resource_limit(resource)
     }
 
-    /// The client has as much as it may.
+    /// Refuses a claim of a client that has as many claims as it may.
     pub(crate) fn refuse_past_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
         let limit = acquire.quota.live_max;
         let owned = acquire.client.as_ref().and_then(|client| self.state.owners.get(client));
@@ -132,7 +132,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The client waits as often as it may.
+    /// Refuses a wait of a client that has as many waiting claims as it may.
     pub(crate) fn refuse_past_waiting_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
         let limit = acquire.quota.waiting_max;
         let owned = acquire.client.as_ref().and_then(|client| self.state.owners.get(client));
@@ -179,7 +179,8 @@ impl Engine {
         }
     }
 
-    /// No caller waits for this claim any more, and none was told of a grant. A place that is to be kept stays.
+    /// No caller waits for this claim any more, and none was told of a grant. The claim stays if its place is to be
+    /// kept.
     pub(crate) fn withdraw(&mut self, now: Moment, claim: ClaimId, out: &mut Outbox) -> Reply {
         let is_spared =
             |cix: &Cix| planted!(GrantedIsNotWithdrawn) && self.state.claims[*cix].status != Status::Waiting;
@@ -198,8 +199,8 @@ impl Engine {
         Reply::Done
     }
 
-    /// Nobody could be told of this claim, and nobody else has heard of it: it ends as if it had never been. A lock that
-    /// has lapsed meanwhile, too: it would go on naming a client that never got it.
+    /// The caller of this claim could not be told of it, and no other caller has heard of it: the claim ends as if it
+    /// had never existed. A lock that lapsed meanwhile ends too: it would go on naming a client that never got it.
     pub(crate) fn hand_back(&mut self, now: Moment, claim: ClaimId, heard_by_nobody: bool, out: &mut Outbox) -> Reply {
         if let Some(cix) = self.state.claim(claim) {
             let claim = &self.state.claims[cix];

@@ -1,5 +1,5 @@
-//! What time alone does: leases run out, waiters give up, grace ends, ended claims are forgotten. Driven by the next
-//! deadline; nothing sweeps.
+//! The changes that time alone makes: leases run out, waiters give up, grace ends, ended claims are forgotten. The next
+//! deadline drives them; there is no periodic sweep.
 
 use crate::change::{Change, Ending};
 use crate::command::Command;
@@ -10,7 +10,8 @@ use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
 
 impl Engine {
-    /// Works off what is due, earliest first, at most `due_per_step` claims. Stops early only when done.
+    /// Handles the deadlines that are due, earliest first, at most `due_per_step` claims. Stops early only when none is
+    /// left.
     pub(crate) fn expire_due(&mut self, now: Moment, out: &mut Outbox) {
         for _ in 0..self.limits.due_per_step {
             match self.state.deadlines.first() {
@@ -19,8 +20,9 @@ impl Engine {
                     if due_at == looked_at || planted!(ExpiryWithoutRecheck) {
                         self.expire(now, cix, out);
                     } else {
-                        // It was renewed, or went into grace, since it was put here: its turn comes later, even if
-                        // that is due as well, so that nobody is granted what an earlier deadline takes away.
+                        // The claim was renewed, or went into grace, after it entered the index. Its turn comes later,
+                        // even if the new deadline is due as well: otherwise a waiter could be granted a slot that an
+                        // earlier deadline takes away.
                         self.state.set_index(cix, due_at);
                     }
                 }
@@ -39,8 +41,8 @@ impl Engine {
         [claims, old.map(|(when, _)| when), too_much.map(|(when, _)| when)].into_iter().flatten().min()
     }
 
-    /// What is due of the claim that a command is about happens before the command, however many are ahead in line. The
-    /// command then finds it as it is.
+    /// A due deadline of the claim that a command is about is handled before the command, however many claims are ahead
+    /// in line. The command then finds the claim as it is.
     pub(crate) fn touch(&mut self, now: Moment, command: &Command, out: &mut Outbox) {
         while let Some(cix) = self.subject(command)
             && self.state.claims[cix].due_at() <= now.at
@@ -68,7 +70,7 @@ impl Engine {
             | Command::ViewLease { claim, .. }
             | Command::Update { claim, .. }
             | Command::ViewClaim { claim } => self.state.claim(*claim),
-            // Leaving ends a claim whatever is due of it; the others are about no claim in particular.
+            // Leaving ends a claim whether or not its deadline is due; the other commands are about no single claim.
             Command::Withdraw { .. }
             | Command::HandBack { .. }
             | Command::Configure { .. }
@@ -84,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// Time is heeded before a command, in a step of its own: a claim that a command looks at is not due.
+    /// Time is handled before a command, in a step of its own, so a claim that a command looks at is not due.
     pub(crate) fn assert_touched(&self, now: Moment, cix: Cix) {
         assert!(self.state.claims[cix].due_at() > now.at, "what is due of a claim happens before a command about it");
     }
@@ -107,14 +109,14 @@ impl Engine {
         }
     }
 
-    /// The ended claim or lapsed lock that is not to be remembered any longer.
+    /// The ended claim or lapsed lock that may be forgotten now.
     fn next_to_forget(&self, now: Moment) -> Option<Cix> {
         self.to_forget().into_iter().flatten().find(|&(when, _)| when <= now.at).map(|(_, cix)| cix)
     }
 
-    /// The oldest of those that are retained, and the one to do without while there is too much of them; each with the time
-    /// from which it may be forgotten. That is never the time at which it ended: the callers who wait for a claim are told
-    /// how it ended, and must find it.
+    /// The oldest retained claim, and the claim to drop first while too much is retained; each with the time from which
+    /// it may be forgotten. That is never the time at which it ended: the callers who wait for a claim are told how it
+    /// ended, so the claim must still be there.
     fn to_forget(&self) -> [Option<(Time, Cix)>; 2] {
         let retained = &self.state.retained;
         let old = retained.oldest().map(|&(ended_at, _, cix)| (ended_at.plus(self.limits.retain_us.max(1)), cix));
@@ -122,7 +124,7 @@ impl Engine {
         [old, least_missed.map(|&(ended_at, _, cix)| (ended_at.plus(1), cix))]
     }
 
-    /// By number or by bytes. A limit that was lowered since makes all of it too much, as long as it is exceeded.
+    /// Too many by number or by bytes. After an operator lowers a limit, the excess is too much until it is gone.
     fn is_too_much_retained(&self) -> bool {
         self.state.retained.len() > self.limits.retained_max
             || self.state.account.retained > self.limits.retained_bytes_max()

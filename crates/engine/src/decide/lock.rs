@@ -29,7 +29,7 @@ impl Engine {
         if let Some(repeated) = self.repeated(self.state.resource(&key), &acquire)?
             && self.state.claims[repeated].status == Status::Active
         {
-            // The answer to the first call was lost: it has what that call got, and no more.
+            // The answer to the first call was lost: this call gets what the first one got, and no more.
             self.take_up(now, repeated, out);
             let claim = &self.state.claims[repeated];
             if !claim.seen {
@@ -63,7 +63,7 @@ impl Engine {
             self.refuse_past_limits(&key)?;
             self.refuse_past_quota(&acquire)?;
             self.make_room_for_claim(now, &acquire, out)?;
-            // Making room may have forgotten who let it lapse.
+            // Making room may have forgotten the client that let it lapse.
             let holder = self.state.resource(&key).and_then(|rix| self.state.lock_holder(rix));
             let from = holder.and_then(|holder| self.supersede(now, holder, out));
             let ttl_us = acquire.ttl_us;
@@ -134,7 +134,7 @@ impl Engine {
         Ok(Reply::Spent(Spent::Waited))
     }
 
-    /// Who holds the lock, or held it last.
+    /// The claim that holds the lock, or held it last.
     fn touched_holder(&self, now: Moment, rix: Rix) -> Option<Cix> {
         let holder = self.state.lock_holder(rix)?;
         self.assert_touched(now, holder);

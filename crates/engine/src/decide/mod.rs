@@ -1,5 +1,5 @@
-//! Deciding: a command and the state in, changes, effects and an answer out. Every decision goes through `commit` (in
-//! `tell`), which applies the change at once, so that what follows in the same step sees it.
+//! Deciding: a command and the state come in; changes, effects and an answer come out. Every decision goes through
+//! `commit` (in `tell`), which applies the change at once, so that the rest of the step sees it.
 
 mod acquire;
 mod clock;
@@ -121,7 +121,7 @@ impl Engine {
         self.commit(now, Change::Renewed { claim: id, lease }, out);
     }
 
-    /// Ends a claim and lets the next in line have what it held.
+    /// Ends a claim and grants its slot to the next in line.
     pub(crate) fn end(&mut self, now: Moment, cix: Cix, how: Ending, out: &mut Outbox) {
         let rix = self.state.claims[cix].resource;
         self.end_only(now, cix, how, out);
@@ -133,10 +133,10 @@ impl Engine {
         self.commit(now, Change::Ended { claim, how }, out);
     }
 
-    /// Grants while there is both a free slot and a waiter. Afterwards nobody waits for what is free (L1).
+    /// Grants while there are both a free slot and a waiter. Afterwards no claim waits while a slot is free (L1).
     pub(crate) fn settle(&mut self, now: Moment, rix: Rix, out: &mut Outbox) {
-        // The resource may have been dropped with its last claim; its index is then nobody's or another's, and
-        // another's is settled already.
+        // The resource may have been dropped with its last claim. Its index is then unused or belongs to another
+        // resource, and that one is settled already.
         while let Some(resource) = self.state.resources.get(rix) {
             let next = if planted!(LastInFirstOut) { resource.queue_tail } else { resource.queue_head };
             let Some(head) = next.some() else { return };
@@ -152,8 +152,8 @@ impl Engine {
         }
     }
 
-    /// The ttl a waiting claim is granted. While none of its calls is there, it has no longer to be found than its place had:
-    /// a slot is not lost for a whole ttl to a caller that does not come back.
+    /// The ttl that a waiting claim is granted. While none of its calls is connected, the grant lasts only as long as
+    /// the place in the queue would have: a slot is not lost for a whole ttl to a caller that does not come back.
     fn first_ttl_us(&self, now: Moment, cix: Cix) -> u64 {
         let claim = &self.state.claims[cix];
         let rest_us = claim.deadline.since(now.at);
@@ -161,7 +161,7 @@ impl Engine {
         if is_away { claim.ttl_us.min(rest_us) } else { claim.ttl_us }
     }
 
-    /// A caller is back that was not there when its claim was granted: from now on it has all of its ttl.
+    /// A caller that was away when its claim was granted is back: from now on it has its whole ttl.
     pub(crate) fn take_up(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
         let claim = &self.state.claims[cix];
         let was_short = claim.deadline.since(claim.granted_at) < claim.ttl_us;
@@ -170,20 +170,20 @@ impl Engine {
         }
     }
 
-    /// The last holder of a lock that anybody may take.
+    /// The last holder of a lapsed lock, which any client may take.
     pub(crate) fn lapsed_holder(&self, rix: Rix) -> Option<Cix> {
         let holder = self.state.lock_holder(rix)?;
         (self.state.claims[holder].status == Status::Lapsed).then_some(holder)
     }
 
-    /// A lapsed lock goes to another client; the name of the one who let it lapse.
+    /// A lapsed lock goes to another client; returns the name of the client that let it lapse.
     pub(crate) fn supersede(&mut self, now: Moment, holder: Cix, out: &mut Outbox) -> Option<Arc<str>> {
         let client = self.state.claims[holder].client().cloned();
         self.end_only(now, holder, Ending::Superseded, out);
         client
     }
 
-    /// A pool's claim that is held right now.
+    /// A pool's claim that holds its slot right now.
     pub(crate) fn held_lease(&self, now: Moment, resource: &ResourceKey, claim: ClaimId) -> Result<Cix, Refusal> {
         let rix = self.known(resource)?;
         let cix = self.state.claim(claim).filter(|&cix| self.state.claims[cix].resource == rix);

@@ -1,4 +1,4 @@
-//! Giving a resource a capacity and taking it away; taking it from whoever holds it.
+//! Giving a resource a capacity, taking the capacity away, and revoking grants.
 
 use crate::change::{Change, Ending};
 use crate::ids::{Kind, ResourceKey, Token};
@@ -33,7 +33,7 @@ impl Engine {
             return Reply::Unconfigured(false);
         }
         if resource.kind() == Kind::Pool {
-            // Waiters first: a slot freed here must not go to one of them.
+            // Waiters end first: a slot freed here must not go to one of them.
             let waiting: Vec<Cix> = self.state.queue(rix).collect();
             let holding: Vec<Cix> = self.state.resources[rix].slots.iter().map(|(_, cix)| cix).collect();
             for cix in waiting.into_iter().chain(holding) {
@@ -46,7 +46,7 @@ impl Engine {
         Reply::Unconfigured(true)
     }
 
-    /// Ends the grant with this token, whatever the dialect. `false` when it ended before.
+    /// Ends the grant with this token, in every dialect. `false` when the grant had ended before.
     pub(crate) fn revoke(&mut self, now: Moment, resource: &ResourceKey, token: Token, out: &mut Outbox) -> bool {
         let holder = self.state.resource(resource).and_then(|rix| self.state.holder_by(rix, token));
         let Some(cix) = holder else { return false };

@@ -1,6 +1,7 @@
-//! Room for what is new, in bytes. Asked where a claim or a resource is about to be made and nowhere else, so that a
-//! renewal, a repeated request and everything that ends something never depend on it. What has ended makes room first,
-//! the oldest without an idempotency key before those with one; what still does not fit is refused.
+//! Room in bytes for new claims and resources. The engine asks for room only where it is about to make a claim or a
+//! resource, so that a renewal, a repeated request and every command that ends a claim never depend on it. Ended claims
+//! make room first, the oldest without an idempotency key before those with one. A claim that still does not fit is
+//! refused.
 
 use crate::command::Acquire;
 use crate::ids::ResourceKey;
@@ -10,8 +11,8 @@ use crate::time::Moment;
 use crate::{Engine, Outbox};
 
 impl Engine {
-    /// Room for this claim, and for its resource if it is not known yet. Claims that ended may be forgotten by this, and
-    /// with them locks that lapsed and resources that nothing else referred to: look them up again.
+    /// Room for this claim, and for its resource if it is not known yet. This may forget ended claims, and with them
+    /// lapsed locks and resources that nothing else referred to: look them up again afterwards.
     pub(crate) fn make_room_for_claim(
         &mut self,
         now: Moment,
@@ -44,7 +45,7 @@ impl Engine {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let limit_bytes = self.limits.state_bytes_max;
-        // Bounded like a step of expiries: a caller whose claim is as large as thousands of others comes again.
+        // Bounded like a step of expiries: a caller whose claim is as large as thousands of others has to try again.
         for _ in 0..self.limits.due_per_step {
             if self.used_with(resource, claim_bytes) <= limit_bytes {
                 return Ok(());
@@ -59,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// What the state would take up with one claim of this size more. Holes are filled first.
+    /// The bytes that the state would use with one more claim of this size. Holes are filled first.
     fn used_with(&self, resource: &ResourceKey, claim_bytes: Option<u64>) -> u64 {
         let state = &self.state;
         let mut used = state.bytes_used();

@@ -1,4 +1,4 @@
-//! Spending an idempotency key: what it stands for ends, and a copy of its request that comes later gets nothing, also when
+//! Spending an idempotency key: the claim it stands for ends, and a later copy of its request gets nothing, also when
 //! the key was never seen before.
 
 use crate::change::{Ending, IdempotencyKey};
@@ -34,8 +34,8 @@ impl Engine {
         Ok(Reply::Spent(had))
     }
 
-    /// A key that stands for nothing is remembered by a claim that was given up before it had anything. It is no client's: a
-    /// client's real place in the queue stays the one that is found.
+    /// A key that stands for no claim is remembered by a claim that ended before it had a slot. That claim belongs to
+    /// no client, so a lookup still finds the client's real place in the queue.
     fn remember_spent(&mut self, now: Moment, spend: Spend, out: &mut Outbox) -> Result<(), Refusal> {
         let Spend { resource, key, client: _, id } = spend;
         let acquire = Acquire {
@@ -56,7 +56,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether this remembers a key that was spent before it got anything. What was asked under it does not matter then.
+    /// Returns whether this claim remembers a key that was spent before it got anything. The fingerprint of the key
+    /// does not matter then.
     pub(crate) fn is_spent_unused(&self, cix: Cix) -> bool {
         let claim = &self.state.claims[cix];
         claim.status == Status::Ended(Ending::Released) && !claim.is_granted()

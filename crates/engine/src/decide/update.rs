@@ -20,7 +20,7 @@ impl Engine {
     }
 
     fn update_waiting(&mut self, now: Moment, cix: Cix, update: Update, out: &mut Outbox) -> Answer {
-        // Everything that can be refused is refused before the first change.
+        // Every refusal comes before the first change.
         let activates_in = match (update.status, update.ttl_us) {
             (Some(Wish::Active), _) => Some(self.slot_for_next(cix).ok_or(Refusal::Contended)?),
             (Some(Wish::Released), _) | (_, Some(_)) => return Err(Refusal::StillWaiting),
@@ -61,7 +61,8 @@ impl Engine {
         }
     }
 
-    /// The free slot of a claim whose turn it is. At rest there is none: whose turn it is has been granted already.
+    /// The free slot of a claim whose turn it is. At rest there is none: a claim whose turn had come has been granted
+    /// already.
     fn slot_for_next(&self, cix: Cix) -> Option<u32> {
         let resource = &self.state.resources[self.state.claims[cix].resource];
         let is_next = resource.queue_head == cix;

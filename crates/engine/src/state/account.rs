@@ -1,9 +1,10 @@
-//! The account of bytes, kept as entities come and go. `bytes` says what each costs, `check` counts all of it again.
+//! The account of bytes, kept as entities come and go. `bytes` defines what each entity costs; `check` counts all of it
+//! again.
 
 use super::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE};
 use super::{Cix, Rix, State};
 
-/// What the state takes up.
+/// The bytes that the state uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     /// Everything, ended claims included.
@@ -13,7 +14,7 @@ pub(crate) struct Account {
 }
 
 impl State {
-    /// The account, and what holes keep from being used for anything else.
+    /// The account, and the bytes in holes that nothing else can use.
     pub(crate) fn bytes_used(&self) -> u64 {
         self.account.total + self.claims.holes() as u64 * SPARE_CLAIM + self.resources.holes() as u64 * SPARE_RESOURCE
     }
@@ -55,7 +56,7 @@ impl State {
         self.account.retained += self.bytes_of_claim(cix);
     }
 
-    /// Takes it out again; nothing for all others.
+    /// Takes it out again; does nothing for all other claims.
     pub(crate) fn unretain(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
         if !claim.is_retained() {
@@ -68,7 +69,7 @@ impl State {
         self.account.retained -= self.bytes_of_claim(cix);
     }
 
-    /// A claim that was handed back does not stand for its idempotency key any more.
+    /// A claim that was handed back no longer stands for its idempotency key.
     pub(crate) fn drop_key(&mut self, cix: Cix) {
         self.forget_name(cix);
         let before = self.bytes_of_claim(cix);

@@ -1,7 +1,7 @@
-//! What the state takes up, in bytes. The account is a function of the state alone: it is equal after a replay and after
-//! a checkpoint and its tail, on every machine. So it is not what an allocator says but an estimate that is never much
-//! too low: texts as they are, with what a heap adds to them, and a fixed amount for each entity, made of what its
-//! entries take in the worst case (`docs/operations.md` has what was measured).
+//! The size of the state, in bytes. The account is a function of the state alone: it is equal after a replay and after
+//! a checkpoint and its tail, on every machine. So it is not the figure of an allocator but an estimate that is never
+//! much too low: texts at their own length plus the overhead of a heap, and a fixed amount for each entity, which is
+//! the sum of its entries in the worst case (`docs/operations.md` has the measurements).
 //!
 //! ```text
 //! claim     = CLAIM + EXTRA unless it is a plain lease
@@ -20,20 +20,20 @@ use crate::ids::{Kind, ResourceKey};
 /// A claim: its entry in the table (128), in the index of ids (hash tables are between 7/16 and 7/8 full: 80), and in
 /// the order of deadlines or of retention (nodes are at least 5/11 full: 64), and its hole (8).
 pub const CLAIM: u64 = 280;
-/// What only some claims have, and their place in the order of creation.
+/// The parts that only some claims have, and their place in the order of creation.
 pub const EXTRA: u64 = 160;
-/// The entry that makes a repeated request find its claim.
+/// The entry by which a repeated request finds its claim.
 pub const NAME: u64 = 80;
-/// The entry that counts what a client has.
+/// The entry that counts the claims of a client.
 pub const OWNER: u64 = 80;
 /// A resource: its entry in the table (128) and in the order of keys (88), and its hole (8).
 pub const RESOURCE: u64 = 224;
 /// A place in a list of slots, which may be half empty.
 pub const SLOT: u64 = 8;
 
-/// What a hole in the table of claims keeps.
+/// The bytes that a hole in the table of claims keeps.
 pub const SPARE_CLAIM: u64 = CLAIM_ENTRY + 80;
-/// What a hole in the table of resources keeps.
+/// The bytes that a hole in the table of resources keeps.
 pub const SPARE_RESOURCE: u64 = RESOURCE_ENTRY;
 
 const CLAIM_ENTRY: u64 = 128;
@@ -43,17 +43,18 @@ const _: () = assert!(size_of::<Option<Claim>>() as u64 <= CLAIM_ENTRY, "a claim
 const _: () =
     assert!(size_of::<Option<Resource>>() as u64 <= RESOURCE_ENTRY, "a resource's entry is accounted in full");
 
-/// A text on the heap: its counters, itself, and what an allocator rounds up.
+/// A text on the heap: its counters, its bytes, and the rounding of the allocator.
 pub fn text(len: usize) -> u64 {
     let len = len as u64;
     32 + len + len / 8
 }
 
-/// A claim, whatever its status.
+/// A claim in any status.
 pub fn of_claim(kind: Kind, client: Option<&str>, key: Option<&IdempotencyKey>, metadata: Option<&str>) -> u64 {
     let is_plain = kind == Kind::Pool && client.is_none() && key.is_none() && metadata.is_none();
     let extra = if is_plain { 0 } else { EXTRA };
-    // A client's name is kept once more where what it has is counted. While it waits for a lock, that is what finds it, too.
+    // A client's name is stored once more in the count of its claims. While the client waits for a lock, a lookup finds
+    // it by that name, too.
     let found_by_client = if kind == Kind::Lock { NAME } else { 0 };
     let client = client.map_or(0, |client| OWNER + found_by_client + 2 * text(client.len()));
     let key = key.map_or(0, |key| NAME + text(key.name.len()));

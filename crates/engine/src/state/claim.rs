@@ -1,4 +1,4 @@
-//! One claim. A million of these are live at once, so what only some kinds have is boxed in `Extra`.
+//! One claim. A million of these are live at once, so parts that only some kinds have are boxed in `Extra`.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Claim {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What only some claims have.
+/// The parts that only some claims have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) client: Option<Arc<str>>,

@@ -30,7 +30,7 @@ impl State {
         self.resources[rix].key.kind()
     }
 
-    /// What is counted of this resource's kind.
+    /// The counts of this resource's kind.
     pub(crate) fn count(&mut self, rix: Rix) -> &mut KindTotals {
         let kind = self.kind(rix);
         &mut self.census[kind as usize]
@@ -87,7 +87,7 @@ impl State {
             ranks: None,
             claims: 0,
             last_token: Token(0),
-            // Younger than a snapshot under way, so none of its business.
+            // Younger than a snapshot under way, which therefore leaves it out.
             saved_in: self.snapshots_begun,
         });
         self.by_key.insert(key.clone(), rix);
@@ -96,7 +96,7 @@ impl State {
         rix
     }
 
-    /// Drops a resource that nobody configured and nothing refers to.
+    /// Drops a resource that is not configured and that nothing refers to.
     pub(crate) fn drop_resource_if_unused(&mut self, rix: Rix) {
         let resource = &self.resources[rix];
         if resource.configured || resource.claims > 0 {
@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// It does not wait any more: its client may stand in the queue again.
+    /// The claim no longer waits, so its client may stand in the queue again.
     pub(crate) fn forget_client(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
         if let Some(client) = claim.client() {
@@ -170,7 +170,7 @@ impl State {
         }
     }
 
-    /// Makes sure the claim is looked at no later than its status can change by the clock alone.
+    /// Makes sure that the claim is looked at no later than the clock alone can change its status.
     pub(crate) fn keep_due(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
         let due_at = claim.due_at();
@@ -204,7 +204,7 @@ fn step_u32(counter: &mut u32, more: bool) {
     *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("what ends was counted") };
 }
 
-/// What a resource has before anybody configures it.
+/// The capacity of a resource that has not been configured.
 pub(crate) fn default_capacity(kind: Kind) -> u32 {
     match kind {
         Kind::Pool => 0,

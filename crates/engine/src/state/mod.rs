@@ -49,31 +49,31 @@ pub(crate) struct State {
     pub(crate) by_key: BTreeMap<ResourceKey, Rix>,
     pub(crate) claims: Slab<Claim>,
     pub(crate) by_id: HashMap<ClaimId, Cix, BuildHasherDefault<IdHasher>>,
-    /// What makes a repeated request find its claim: the idempotency key, …
+    /// The index by which a repeated request finds its claim: the idempotency key, …
     pub(crate) by_name: BTreeMap<(Rix, Arc<str>), Cix>,
     /// … and while it waits for a lock, the client's name.
     pub(crate) by_client: BTreeMap<(Rix, Arc<str>), Cix>,
     pub(crate) by_order: BTreeMap<u64, Cix>,
     /// When to look at a claim next: never later than its deadline, and earlier after a renewal, which leaves the
-    /// entry where it is. Looking too early moves the entry; so a renewal costs no index work at all.
+    /// entry where it is. Looking too early moves the entry, so a renewal costs no index work at all.
     pub(crate) deadlines: BTreeSet<(Time, Cix)>,
     /// Ended claims that can still be read, and lapsed locks, oldest first.
     pub(crate) retained: Retained,
     pub(crate) counters: Counters,
-    /// What all of it takes up.
+    /// The bytes of all of it.
     pub(crate) account: Account,
     /// Claims in status waiting, of all resources.
     pub(crate) waiting: usize,
     /// The same and more for each kind, in the order of `Kind::ALL`.
     pub(crate) census: [KindTotals; 3],
-    /// What each client has. Whoever has nothing is not in it.
+    /// The counts of each client's claims. A client without claims is not in it.
     pub(crate) owners: BTreeMap<Arc<str>, Owned>,
     /// A walk over the state that is under way.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) snapshots_begun: u32,
 }
 
-/// What one client has.
+/// The counts of one client's claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) holding: u32,
@@ -85,13 +85,13 @@ pub(crate) struct Owned {
 pub(crate) struct Resource {
     pub(crate) key: ResourceKey,
     pub(crate) capacity: u32,
-    /// Somebody gave it its capacity. An unconfigured pool does not exist for callers.
+    /// A caller gave it its capacity. An unconfigured pool does not exist for callers.
     pub(crate) configured: bool,
     pub(crate) slots: Slots,
     pub(crate) queue_head: Cix,
     pub(crate) queue_tail: Cix,
     pub(crate) waiting: u32,
-    /// Where each waiter stands in a long queue. Built when it gets long, dropped when it is empty.
+    /// The place of each waiter in a long queue. Built when it gets long, dropped when it is empty.
     pub(crate) ranks: Option<Box<Ranks>>,
     /// Claims that refer to it, ended ones included. It is dropped when this is zero and it is not configured.
     pub(crate) claims: u32,

@@ -1,5 +1,5 @@
 //! The FIFO queue of one resource: a list linked through its claims, so that leaving from the middle costs the same as
-//! leaving from the front. A long one has ranks, so that a waiter's position costs no walk over those ahead of it.
+//! leaving from the front. A long queue has ranks, so that a waiter's position costs no walk over those ahead of it.
 
 use super::{Cix, RANKED_FROM, Ranks, Rix, State};
 
@@ -49,7 +49,7 @@ impl State {
         self.count_waiting(cix, false);
     }
 
-    /// The last in a long queue gets its rank; the first time, with all that are ahead of it.
+    /// Gives the last claim in a long queue its rank; the first time, all claims ahead of it get theirs too.
     fn rank(&mut self, rix: Rix, last: Cix) {
         if let Some(ranks) = &mut self.resources[rix].ranks {
             ranks.push(self.claims[last].order);

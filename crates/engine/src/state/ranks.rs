@@ -1,14 +1,14 @@
-//! How many waiters are ahead of one in a long queue, without walking the queue: its orders of creation, which rise, in
-//! chunks of bounded length. A rank adds up the lengths of the chunks in front, about one for 256 waiters, and looks for
-//! its own place in the last.
+//! Counts the waiters ahead of one in a long queue without walking the queue: the orders of creation, which rise, are
+//! kept in chunks of bounded length. A rank adds up the lengths of the chunks in front, about one for 256 waiters, and
+//! looks for its own place in the last.
 
 use std::collections::VecDeque;
 
 /// A queue at least this long has ranks; a shorter one is walked.
 pub(crate) const RANKED_FROM: u32 = 64;
 
-/// A chunk is split off when it would grow past this, and two neighbours that fit into half of it become one. So there are
-/// never more than about four chunks for this many waiters, whoever leaves.
+/// A chunk is split off when it would grow past this, and two neighbours that fit into half of it become one. So there
+/// are never more than about four chunks for this many waiters, in whichever order they leave.
 const CHUNK_MAX: usize = 512;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,8 @@ impl Ranks {
         let chunk = &mut self.chunks[nth];
         let at = chunk.binary_search(&order).expect("a waiter that leaves is in the queue");
         chunk.remove(at);
-        // A neighbour on either side may take in what is left, so that many who leave do not leave many chunks behind.
+        // A neighbour on either side may take in the remaining orders, so that many departures do not leave many chunks
+        // behind.
         let is_small = |nth: usize| self.chunks.get(nth).map_or(usize::MAX, Vec::len);
         if self.chunks[nth].is_empty() {
             self.chunks.remove(nth);

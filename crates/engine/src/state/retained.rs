@@ -1,13 +1,13 @@
-//! Claims that ended and can still be read, and locks that lapsed: which of them go first. What is too old goes, the oldest
-//! first. Where there is too much of it, those without an idempotency key go first, so that calls without a key never make the
-//! service forget that another call's key was spent.
+//! Claims that ended and can still be read, and locks that lapsed: which of them go first. The oldest go first once
+//! they are too old. When too many are retained, those without an idempotency key go first, so that calls without a key
+//! never make the service forget that another call's key was spent.
 
 use std::collections::BTreeSet;
 
 use super::Cix;
 use crate::time::Time;
 
-/// When it ended, its order of creation, and which one it is.
+/// When it ended, its order of creation, and its index.
 pub(crate) type Entry = (Time, u64, Cix);
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl Retained {
         self.of(is_keyed).insert(entry);
     }
 
-    /// Whether it was there.
+    /// Returns whether the entry was there.
     pub(crate) fn remove(&mut self, entry: &Entry, is_keyed: bool) -> bool {
         self.of(is_keyed).remove(entry)
     }
@@ -39,7 +39,7 @@ impl Retained {
         self.plain.first().into_iter().chain(self.keyed.first()).min()
     }
 
-    /// The one to do without, where there is too much.
+    /// The entry to drop first when too many are retained.
     pub(crate) fn least_missed(&self) -> Option<&Entry> {
         self.plain.first().or_else(|| self.oldest())
     }

@@ -102,7 +102,7 @@ impl<T> Slab<T> {
         self.end as usize - self.free.len()
     }
 
-    /// Entries that were used and are not.
+    /// Entries that were used once and are free now.
     pub(crate) fn holes(&self) -> usize {
         self.free.len()
     }

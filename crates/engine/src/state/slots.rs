@@ -76,7 +76,7 @@ impl Slots {
             while self.rest.last().is_some_and(|cix| cix.is_none()) {
                 self.rest.pop();
             }
-            // A list that was long once does not stay so for the sake of a few.
+            // A list that was long once is shortened when only a few slots are left in use.
             if self.rest.capacity() > 2 * self.rest.len().max(4) {
                 self.rest.shrink_to_fit();
             }

@@ -41,23 +41,23 @@ pub(crate) struct Play {
     names: Names,
     ids: BTreeMap<String, ClaimId>,
     journal: Vec<(Moment, Change)>,
-    /// What was told as it happened.
+    /// The effects as they were told at the time.
     told: Vec<Effect>,
     snapshot: Option<Snapshot>,
 }
 
 struct Snapshot {
-    /// When and where in the journal it began, and what was so then.
+    /// When and where in the journal it began, and the facts at that time.
     began_at: Time,
     position: usize,
     true_then: Vec<Fact>,
-    /// What came out so far, and whether that is all.
+    /// The facts so far, and whether they are complete.
     facts: Vec<Fact>,
     is_complete: bool,
 }
 
 impl Play {
-    /// The story as it really goes.
+    /// The story as the engine really plays it.
     pub(crate) fn of(name: &str, story: &str) -> String {
         let mut play = Play {
             engine: Engine::new(Limits::default()),
@@ -221,7 +221,7 @@ impl Play {
         vec![format!("= {} facts, {rest}", snapshot.facts.len())]
     }
 
-    /// The engine is lost; its changes are not.
+    /// The engine is lost; its changes are kept.
     fn restart(&mut self) -> Vec<String> {
         let replayed = self.replayed();
         assert_eq!(replayed.facts(), self.engine.facts(), "replaying the changes gives an equal engine");
@@ -237,7 +237,7 @@ impl Play {
         fresh
     }
 
-    /// What is told again of the same changes, each in the place of its change.
+    /// The effects retold from the same changes, each in the place of its change.
     fn retold(&self) -> Vec<Effect> {
         let mut fresh = Engine::new(self.limits.clone());
         let (mut retelling, mut told) = (Retelling::default(), Vec::new());
@@ -400,7 +400,7 @@ impl Play {
         (claim, pool(words.take()))
     }
 
-    /// `nobody` is an id that was never drawn.
+    /// The name `nobody` stands for an id that was never drawn.
     fn id(&self, name: &str) -> ClaimId {
         if name == "nobody" {
             return ClaimId(u128::MAX);

@@ -1,5 +1,5 @@
 //! How a story writes down what happened. One line a change, an effect, an answer; claims by the names the story gave
-//! them. Everything that a change or an answer carries is shown, so that nothing changes unnoticed.
+//! them. Everything that a change or an answer carries is shown, so that every difference is noticed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use leasehold_engine::{
 
 use crate::words::duration;
 
-/// What the wall clock shows when service time is zero; stories show times since then.
+/// The reading of the wall clock when service time is zero; stories show times since then.
 pub(crate) const WALL_START: u64 = 1_700_000_000_000_000;
 
 pub(crate) struct Names {

@@ -47,7 +47,7 @@ impl<'a> Words<'a> {
         self.words.into_iter().collect::<Vec<_>>().join(" ")
     }
 
-    /// Nothing may be left that nobody understood.
+    /// Asserts that no unknown word is left.
     pub(crate) fn finish(self) {
         assert!(self.words.is_empty(), "`{}` has words too many: {:?}", self.line, self.words);
     }

@@ -19,7 +19,7 @@ pub(crate) struct Naive {
     pub(crate) resources: Vec<ResourceFact>,
     /// In order of creation. Waiting, holding, or ended and still remembered.
     pub(crate) claims: Vec<ClaimFact>,
-    /// The most there ever were: what is given up is used again, but not given back.
+    /// The highest number so far: freed entries are used again, but not given back.
     pub(crate) claims_most: usize,
     pub(crate) resources_most: usize,
     last_token: u64,
@@ -130,7 +130,7 @@ impl Naive {
         }
     }
 
-    /// Deadlines in their order, then what need not be remembered any longer.
+    /// Handles deadlines in their order, then forgets what need not be remembered any longer.
     pub(crate) fn handle_time(&mut self, now: Moment, mut ties: &[Change]) {
         while let Some(due) = self.claims.iter().filter_map(due_at).min().filter(|&due| due <= now.at) {
             let first: Vec<usize> =
@@ -158,7 +158,7 @@ impl Naive {
         }
     }
 
-    /// Of what is remembered, the oldest goes; to make room, the oldest without a key before any with one.
+    /// Of the remembered claims, the oldest goes; to make room, the oldest without a key before any with one.
     pub(crate) fn oldest(&self, to_make_room: bool) -> Option<&ClaimFact> {
         self.remembered().min_by_key(|row| (to_make_room && row.key.is_some(), ended_at(row), row.order))
     }
@@ -265,7 +265,7 @@ impl Naive {
         }
     }
 
-    /// What the key has ends, and the key is good for nothing any more.
+    /// The claim of the key ends, and the key is spent.
     fn spend(&mut self, now: Moment, spend: Spend) -> Answer {
         let Spend { resource, key, client, id } = spend;
         if resource.kind() == Kind::Pool && !self.resources.iter().any(|row| row.resource == resource && row.configured)
@@ -350,7 +350,7 @@ impl Naive {
             self.refuse_new_claim(&key)?;
             self.refuse_past_quota(&asked)?;
             self.make_room_for_claim(&asked)?;
-            // Whoever let it lapse goes first, if that was not forgotten just now.
+            // The client that let it lapse goes first, if it was not forgotten just now.
             let from = self.supersede_lapsed(now, &key);
             let at = self.enqueue(now, asked, Time::NEVER);
             self.grant(now, at, 0);
@@ -377,7 +377,7 @@ impl Naive {
         Ok(Reply::Waiting(self.claims[at].claim))
     }
 
-    /// Its caller asks again for what it was granted. If it was not there then, its time begins now.
+    /// The caller asks again for what it was granted. If it was away then, its time begins now.
     fn take_up(&mut self, now: Moment, at: usize) {
         let row = &mut self.claims[at];
         let granted = row.granted.expect("it holds something");
@@ -401,7 +401,7 @@ impl Naive {
         let row = &mut self.claims[at];
         match (row.status, update.status) {
             (Status::Ended(how), _) => return Err(Refusal::Ended(shown(how))),
-            // At rest it is never a waiting claim's turn: whose turn it was has been granted already.
+            // At rest it is never a waiting claim's turn: a claim whose turn had come has been granted already.
             (Status::Waiting, Some(Wish::Active)) => return Err(Refusal::Contended),
             (Status::Waiting, Some(Wish::Released)) => return Err(Refusal::StillWaiting),
             (Status::Waiting, _) if update.ttl_us.is_some() => return Err(Refusal::StillWaiting),
@@ -458,7 +458,8 @@ impl Naive {
         row.status = Status::Active;
         row.slot = slot;
         row.token = token;
-        // None of its calls is there any more: it is found as long as its place would have been, or not at all.
+        // None of its calls is connected any more: the grant lasts as long as the place would have been kept, or not at
+        // all.
         let left_us = row.wait_until.since(now.at);
         let is_away = row.keep_us > 0 && left_us <= row.keep_us;
         let ttl_us = if is_away { row.ttl_us.min(left_us) } else { row.ttl_us };
@@ -505,7 +506,7 @@ impl Naive {
         self.drop_unused_resources();
     }
 
-    /// First come, first served, as long as there is a free slot. Says whose lapsed lock was taken.
+    /// First come, first served, as long as there is a free slot. Returns the client whose lapsed lock was taken.
     fn settle(&mut self, now: Moment, key: &ResourceKey) -> Option<Arc<str>> {
         let mut from = None;
         while let Some(at) = self.claims.iter().position(|row| row.resource == *key && row.status == Status::Waiting) {
@@ -518,7 +519,7 @@ impl Naive {
         from
     }
 
-    /// Whoever let a lock lapse has it no longer, and is named.
+    /// The client that let a lock lapse loses it; returns that client's name.
     fn supersede_lapsed(&mut self, now: Moment, key: &ResourceKey) -> Option<Arc<str>> {
         let lapsed = self.lock_holder(key).filter(|&at| self.claims[at].status == Status::Lapsed)?;
         let row = &mut self.claims[lapsed];

@@ -1,5 +1,5 @@
-//! The naive model's account of bytes: everything counted again each time it is asked for, from the rows, with the
-//! numbers that the design names.
+//! The naive model's account of bytes: it counts everything again from the rows each time, with the numbers that the
+//! design names.
 
 use leasehold_engine::{Acquire, ClaimFact, Kind, Refusal, ResourceKey};
 
@@ -33,14 +33,14 @@ fn of_resource(key: &ResourceKey) -> u64 {
 }
 
 impl Naive {
-    /// What all of it takes up.
+    /// The bytes of all rows.
     pub(crate) fn bytes(&self) -> u64 {
         let slots = |key| 8 * u64::from(self.holders(key).map(|row| row.slot).max().unwrap_or(0));
         let resources = self.resources.iter().map(|row| of_resource(&row.resource) + slots(&row.resource));
         self.claims.iter().map(of_row).sum::<u64>() + resources.sum::<u64>()
     }
 
-    /// The same, and what was given up since there were the most.
+    /// The same, and the entries freed since the highest number.
     pub(crate) fn bytes_used(&self) -> u64 {
         let claims = self.claims_most - self.claims.len();
         let resources = self.resources_most - self.resources.len();
@@ -67,7 +67,7 @@ impl Naive {
         self.make_room(resource, Some(bytes))
     }
 
-    /// What only is remembered makes room, the oldest without a key first; then there is room or not.
+    /// Remembered claims make room, the oldest without a key first; then there is room or a refusal.
     pub(crate) fn make_room(&mut self, key: &ResourceKey, claim_bytes: Option<u64>) -> Result<(), Refusal> {
         loop {
             let is_new = !self.resources.iter().any(|row| row.resource == *key);

@@ -1,4 +1,4 @@
-//! The naive model's rows: what they say, and finding them by looking at each.
+//! The naive model's rows: their meaning, and how to find them by looking at each.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn due_at(row: &ClaimFact) -> Option<Time> {
 }
 
 impl Naive {
-    /// The lowest number that nobody has; none while as many or more are held than may be.
+    /// The lowest free slot; none while as many slots as the capacity, or more, are held.
     pub(crate) fn free_slot(&self, key: &ResourceKey) -> Option<u32> {
         let taken: Vec<u32> = self.holders(key).map(|row| row.slot).collect();
         let capacity = self.capacity(key);
@@ -77,7 +77,7 @@ impl Naive {
         }
     }
 
-    /// Whatever has this idempotency key.
+    /// The claim that has this idempotency key.
     pub(crate) fn find_key(&self, resource: &ResourceKey, name: &Arc<str>) -> Option<usize> {
         let has_it = |row: &ClaimFact| row.key.as_ref().is_some_and(|key| key.name == *name);
         self.claims.iter().position(|row| row.resource == *resource && has_it(row))
@@ -120,7 +120,7 @@ impl Naive {
         if is_over { Err(Refusal::OverQuota { is_about_waiting: true, limit }) } else { Ok(()) }
     }
 
-    /// What the client that asks has of this.
+    /// Counts the claims of the asking client that match.
     fn owned(&self, asked: &Acquire, what: fn(&ClaimFact) -> bool) -> u32 {
         let is_own = |row: &&ClaimFact| row.client.is_some() && row.client == asked.client;
         u32::try_from(self.claims.iter().filter(is_own).filter(|row| what(row)).count()).expect("few claims")
@@ -142,7 +142,7 @@ impl Naive {
     }
 }
 
-/// What callers see of an ending: a claim handed back unasked reads as withdrawn.
+/// The ending that callers see: a claim handed back without a request of its caller reads as withdrawn.
 pub(crate) fn shown(how: Ending) -> Ending {
     if how == Ending::HandedBack { Ending::Withdrawn } else { how }
 }

@@ -1,4 +1,4 @@
-//! What the naive model shows: every view of the engine, computed from the rows each time.
+//! The naive model's views: every view of the engine, computed from the rows each time.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::naive::Naive;
 use crate::naive_rows::{holds, shown};
 
 impl Naive {
-    /// What the caller parked on this claim is told once it is granted, or its claim's news.
+    /// The answer for the caller parked on this claim once it is granted, or the claim's news.
     pub(crate) fn view_for_waiter(&self, now: Moment, at: usize) -> Reply {
         let key = &self.claims[at].resource;
         match key.kind() {
@@ -20,7 +20,7 @@ impl Naive {
         }
     }
 
-    /// What the caller is told whose wait for this resource came to nothing.
+    /// The answer for the caller whose wait for this resource came to nothing.
     pub(crate) fn refusal_for_waiter(&self, now: Moment, key: &ResourceKey) -> Refusal {
         match key.kind() {
             Kind::Lock => self.locked(now, key),
@@ -43,7 +43,7 @@ impl Naive {
         if self.is_shown(key) { Ok(Reply::Resource(self.view_resource(key))) } else { Err(Refusal::NoSuchResource) }
     }
 
-    /// Somebody configured it, or (claims only) somebody holds or wants it.
+    /// A caller configured it, or (claims only) a claim holds it or waits for it.
     fn is_shown(&self, key: &ResourceKey) -> bool {
         let is_configured = self.resources.iter().any(|row| row.resource == *key && row.configured);
         let is_wanted = |row: &ClaimFact| row.resource == *key && (holds(row) || row.status == Status::Waiting);
@@ -194,7 +194,7 @@ impl Naive {
     }
 }
 
-/// A filter holds for what the view shows.
+/// A filter applies to what the view shows.
 fn matches(view: &ClaimView, query: &ClaimQuery) -> bool {
     let filter = &query.filter;
     let status = match view.status {

@@ -1,5 +1,6 @@
-//! The promises, checked from the outside: only what the engine says it changed and what its facts show, neither its
-//! tables nor the naive model. One paragraph a promise, named as in the list of what must hold (S1, S2, …, L1).
+//! The promises, checked from the outside: only from the changes that the engine reports and the facts it shows,
+//! neither from its tables nor from the naive model. One paragraph a promise, named as in the list of what must hold
+//! (S1, S2, …, L1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use leasehold_engine::{
     Acquire, Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, Renewal, ResourceKey, Status, Token,
 };
 
-/// What an outsider knows from the changes alone.
+/// The knowledge of an outsider, from the changes alone.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     capacities: BTreeMap<ResourceKey, u32>,
@@ -16,7 +17,7 @@ pub(crate) struct Outside {
     holding: Vec<Held>,
     /// Never shrinks: tokens rise also across delete and re-create.
     last_tokens: BTreeMap<ResourceKey, Token>,
-    /// What each idempotency key stands for, as long as it stands for something.
+    /// The claim that each idempotency key stands for, as long as there is one.
     keys: BTreeMap<(ResourceKey, Arc<str>), ClaimId>,
 }
 
@@ -26,12 +27,12 @@ struct Held {
     slot: u32,
     token: Token,
     lease: Lease,
-    /// Its grace is over: anybody may take it.
+    /// Its grace is over: any client may take it.
     lapsed: bool,
 }
 
 impl Outside {
-    /// One change, as it happens. `command` is what is being handled.
+    /// One change, as it happens. `command` is the command being handled.
     pub(crate) fn see(&mut self, now: Moment, command: Option<&Command>, change: &Change) {
         match change {
             Change::Marked | Change::Joined { .. } | Change::Kept { .. } | Change::Retimed { .. } => {}
@@ -170,7 +171,7 @@ impl Held {
         match command {
             Some(Command::Renew { resource, claim, .. }) => self.is(*claim) && self.claimed.resource == *resource,
             Some(Command::Update { claim, .. }) => self.is(*claim),
-            // The caller of a place that was kept is back, and takes up what was granted meanwhile.
+            // The caller of a kept place is back, and takes up the grant made meanwhile.
             Some(Command::Acquire(acquire)) if acquire.key.is_some() && self.claimed.keep_us > 0 => {
                 self.claimed.resource == acquire.resource
                     && self.claimed.key.as_ref().map(|key| &key.name) == acquire.key.as_ref().map(|key| &key.name)

@@ -1,5 +1,5 @@
-//! What a random case is made of: settings and steps, small enough that the same instants, names and keys meet often.
-//! A step is turned into a command only when it is its turn, because whom it is about depends on what happened so far.
+//! The parts of a random case: settings and steps, small enough that the same instants, names and keys meet often. A
+//! step becomes a command only when it is its turn, because its claim depends on what happened so far.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ pub(crate) enum Whose {
     Live(u8),
     /// The nth of those still known, of the kind the step is for, counted from the newest and round again.
     Known(u8),
-    /// The nth id drawn so far, counted from the newest, whatever became of it.
+    /// The nth id drawn so far, counted from the newest, in any status.
     Drawn(u8),
     Nobody,
 }
@@ -267,7 +267,7 @@ impl Advance {
 }
 
 impl Op {
-    /// The command this is now, given what there is. Draws an id if it asks for something.
+    /// The command this is now, given what there is. Draws an id if the command asks for a claim.
     pub(crate) fn command(&self, model: &Naive, drawn: &mut u128) -> Option<Command> {
         let mut acquire = |resource: ResourceKey, ttl_us: u64, patience: Patience| {
             *drawn += 1;
@@ -294,7 +294,7 @@ impl Op {
             }
             Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
-                // What is asked under a lock's key includes the client.
+                // The fingerprint of a lock's request includes the client.
                 let key = key.map(|(name, body)| idempotency_key((name, 10 * u64::from(client) + body)));
                 let renewal = match renews {
                     Grant::Any => Renewal::Any,
@@ -390,7 +390,7 @@ fn pool_of(model: &Naive, claim: ClaimId, elsewhere: bool) -> ResourceKey {
     }
 }
 
-/// Whom a lease or claim belongs to: some have an owner, and owners are called as keys and clients are.
+/// The owner of a lease or claim: some have one, and owners have the same names as keys and clients.
 fn owner(ttl_us: u64) -> Option<Arc<str>> {
     match ttl_us {
         1 | 2 => None,
@@ -399,7 +399,7 @@ fn owner(ttl_us: u64) -> Option<Arc<str>> {
     }
 }
 
-/// How much an owner may have: mostly anything, sometimes little.
+/// How much an owner may have: mostly no limit, sometimes little.
 fn quota(ttl_us: u64) -> Quota {
     match ttl_us {
         4 => Quota { live_max: 2, waiting_max: 1 },
@@ -408,7 +408,7 @@ fn quota(ttl_us: u64) -> Quota {
     }
 }
 
-/// The resource and token of a claim. One that waits has none yet, and one that is gone had one that nobody knows.
+/// The resource and token of a claim. A waiting claim has no token yet, and the token of a forgotten claim is unknown.
 fn grant_of(model: &Naive, claim: ClaimId) -> (ResourceKey, Token) {
     let row = model.claims.iter().find(|row| row.claim == claim);
     row.map_or((resource(0), Token(7)), |row| (row.resource.clone(), row.token))

@@ -1,4 +1,4 @@
-//! What a run came across. A test that never reaches a case does not test it, so every name here must be met.
+//! The cases that a run came across. A test that never reaches a case does not test it, so every name here must be met.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -133,7 +133,7 @@ impl Seen {
         }
     }
 
-    /// What only shows when a command is seen together with the state before it and the changes it made.
+    /// The cases that only show when a command is seen together with the state before it and the changes it made.
     pub(crate) fn command(&mut self, command: &Command, before: &[Fact], changes: &[Change]) {
         let claims = || before.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
         let claimed_now =
