@@ -1,5 +1,5 @@
-//! How fast the SQLite store is on this machine: commits, the pauses between them, a checkpoint of a million facts
-//! written while commits go on, and reading it all back.
+//! Measures the SQLite store on this machine: commits, the pauses between them, a checkpoint of a million facts written
+//! while commits go on, and reading it all back.
 //!
 //! `cargo run --release -p leasehold-journal --example measure -- [DIRECTORY]`
 

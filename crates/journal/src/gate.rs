@@ -1,6 +1,6 @@
-//! The gate: everything that is said, also a read or a refusal, is held until what it depends on is durable.
+//! The gate holds every answer, also a read or a refusal, until the changes it depends on are durable.
 //!
-//! Positions go in in order, so a queue is enough, and what comes out comes out in the order it was said.
+//! Positions enter in order, so a queue is enough, and answers leave in the order in which they were said.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub struct Gate<T> {
 
 #[derive(Debug)]
 struct Held<T> {
-    /// The last change this depends on.
+    /// The last change that this depends on.
     until: Position,
     since_mono_us: u64,
     what: T,
@@ -40,7 +40,7 @@ impl<T> Gate<T> {
         self.held.is_empty()
     }
 
-    /// Holds `what` until `until` is durable; gives it back at once if it is already.
+    /// Holds `what` until `until` is durable; returns it at once if it is already.
     pub fn hold(&mut self, until: Position, mono_us: u64, what: T) -> Option<T> {
         if until <= self.durable {
             assert!(self.held.is_empty(), "nothing overtakes what is held");
@@ -52,7 +52,7 @@ impl<T> Gate<T> {
         None
     }
 
-    /// Everything up to `durable` is on disk: what waited for it goes out.
+    /// Everything up to `durable` is on disk: answers that waited for it leave.
     pub fn release(&mut self, durable: Position) -> impl Iterator<Item = T> + '_ {
         assert!(durable >= self.durable, "what is durable stays durable");
         self.durable = durable;
@@ -63,7 +63,7 @@ impl<T> Gate<T> {
         })
     }
 
-    /// Gives up on what has been held since `mono_us` or longer.
+    /// Gives up on everything held since `mono_us` or longer.
     pub fn give_up(&mut self, mono_us: u64) -> impl Iterator<Item = T> + '_ {
         std::iter::from_fn(move || {
             let is_old = self.held.front().is_some_and(|held| held.since_mono_us <= mono_us);
@@ -71,12 +71,12 @@ impl<T> Gate<T> {
         })
     }
 
-    /// What has been held for the longest.
+    /// The answer that has been held for the longest.
     pub fn oldest(&self) -> Option<&T> {
         self.held.front().map(|held| &held.what)
     }
 
-    /// Since when the oldest has been held.
+    /// Since when the oldest answer has been held.
     pub fn oldest_mono_us(&self) -> Option<u64> {
         self.held.front().map(|held| held.since_mono_us)
     }

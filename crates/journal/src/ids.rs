@@ -1,9 +1,9 @@
-//! Where something stands in a stream: epochs and positions.
+//! Places in a stream: epochs and positions.
 
 use std::fmt;
 
-/// The reign of one owner over a stream. It rises, durably, each time a stream is opened, and fences every append of
-/// an owner before. The first owner has epoch 1.
+/// The reign of one owner over a stream. It rises, durably, each time a stream is opened, and fences off every append
+/// of an earlier owner. The first owner has epoch 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Epoch(pub u64);
 

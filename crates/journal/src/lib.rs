@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`record`] is the bytes of a batch and of a chunk; [`store`] is the contract that keeps them, and its
-//! implementations. What changes mean is the engine's business.
+//! implementations. The engine alone knows what changes mean.
 
 mod gate;
 mod ids;

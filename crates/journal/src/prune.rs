@@ -1,12 +1,14 @@
-//! Removing what an operator picks from a data directory that no server uses: the way out when it grew so large that a
-//! server does not start any more. It needs the memory of what stays, and not the metadata of what goes.
+//! Removes claims and resources that an operator picks from a data directory that no server uses: the way out when the
+//! data grew so large that a server no longer starts. It needs memory for the part that stays, but not for the metadata
+//! of the part that goes.
 //!
 //! ```text
 //! 1. read it all without any metadata, let the operator's filter pick                  (changes nothing)
 //! 2. open it, without the metadata of what was picked; append what removes them; write a fresh checkpoint
 //! ```
-//! A removal is an ordinary change: who is next in line gets what becomes free, and tokens only rise. A crash between
-//! the appends and the end of the checkpoint leaves data of which some is removed and some is not, and that is sound.
+//! A removal is an ordinary change: the next in line gets the slot that becomes free, and tokens only rise. After a
+//! crash between the appends and the end of the checkpoint, some of the picked claims are removed and some are not;
+//! that state is sound.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -25,26 +27,26 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Facts walked at a time.
 const SLICE_FACTS: usize = 4096;
 
-/// Something that may be removed.
+/// A claim or a resource that may be removed.
 #[derive(Clone, Copy, Debug)]
 pub enum Candidate<'a> {
-    /// Its metadata is not in it, only how long that is.
+    /// The metadata itself is left out; only its length is known.
     Claim { fact: &'a ClaimFact, metadata_bytes: usize },
     /// Registered, and no claim refers to it.
     Unused(&'a ResourceFact),
 }
 
-/// What was picked, and what the data was like then.
+/// The claims and resources that were picked, and the state of the data at that time.
 #[derive(Debug)]
 pub struct Picked {
     pub examined: Examined,
     pub claims: Vec<ClaimId>,
     pub resources: Vec<ResourceKey>,
-    /// What the whole state takes up in memory, and what of it the metadata of all claims does.
+    /// The bytes of the whole state in memory, and the part of it that is metadata of claims.
     pub state_bytes: u64,
 }
 
-/// What was removed.
+/// The numbers of removed claims and resources.
 #[derive(Clone, Copy, Debug)]
 pub struct Pruned {
     pub claims: usize,
@@ -53,8 +55,8 @@ pub struct Pruned {
     pub state_bytes_after: u64,
 }
 
-/// Reads everything and has each claim and each unused resource looked at by `wants`, which also gets the service time
-/// that the data stands at. Changes nothing.
+/// Reads everything and shows each claim and each unused resource to `wants`, which also gets the service time of the
+/// data. Changes nothing.
 pub fn pick(reader: &SqliteReader, mut wants: impl FnMut(Candidate<'_>, Time) -> bool) -> Result<Picked, StoreError> {
     let lean = Lean::Everything { lengths: std::collections::HashMap::new() };
     let (mut examined, lean) = examine_lean(reader, Limits::default(), lean)?;
@@ -83,7 +85,7 @@ pub fn pick(reader: &SqliteReader, mut wants: impl FnMut(Candidate<'_>, Time) ->
     Ok(Picked { examined, claims, resources, state_bytes })
 }
 
-/// Removes what was picked. The directory must be as it was then, and no server may use it.
+/// Removes the picked claims and resources. The directory must not have changed since, and no server may use it.
 pub fn prune(directory: &Path, partition: u32, picked: Picked, wall: Wall) -> Result<Pruned, StoreError> {
     let Picked { examined, claims, resources, state_bytes } = picked;
     let head = examined.head;
@@ -99,7 +101,7 @@ pub fn prune(directory: &Path, partition: u32, picked: Picked, wall: Wall) -> Re
     let now = Moment { at, wall };
     let mut writer = Writer { batch: BatchWriter::new(partition, epoch, head.next()), head };
     let mut out = Outbox::default();
-    // Callers that waited with their connection are gone, so that nothing may be granted to them.
+    // Callers that waited with their connection are gone, so nothing may be granted to them.
     for claim in engine.waiting_with_connection() {
         engine.prune_claim(now, claim, &mut out);
         writer.write(now, &mut out, store.as_mut())?;
@@ -114,14 +116,14 @@ pub fn prune(directory: &Path, partition: u32, picked: Picked, wall: Wall) -> Re
         pruned.resources += usize::from(engine.prune_resource(now, resource, &mut out));
         writer.write(now, &mut out, store.as_mut())?;
     }
-    // What limits and time would take away goes at the next start, as always.
+    // Claims that limits and time would remove go at the next start, as always.
     drop(engine.handle(now, Command::Mark, &mut out));
     writer.write(now, &mut out, store.as_mut())?;
     let head = writer.finish(store.as_mut())?;
     pruned.state_bytes_after = engine.totals().state_bytes;
     let last_token = engine.last_token();
     write_checkpoint(engine, store.as_mut(), partition, head, now, last_token)?;
-    // Room on the disk is what this is for, too.
+    // Freeing room on the disk is a purpose of this, too.
     while store.maintain()? {}
     Ok(pruned)
 }
@@ -166,7 +168,7 @@ fn used_resources(engine: &mut Engine) -> HashSet<ResourceKey> {
     used
 }
 
-/// Every fact, a slice at a time: together they would take as much memory as the state does.
+/// Walks every fact, a slice at a time: together they would take as much memory as the state does.
 fn walk(engine: &mut Engine, mut act: impl FnMut(&Fact)) {
     engine.begin_snapshot();
     let (mut facts, mut is_more) = (Vec::new(), true);

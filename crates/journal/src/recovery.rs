@@ -10,7 +10,7 @@ use crate::record::{BatchReader, ChunkReader, RecordError};
 use crate::store::{Opener, Recovered, Sizes, SqliteReader, Store, StoreError};
 use crate::{Epoch, Position};
 
-/// An engine that stands where the journal ends, and the store to go on with.
+/// An engine at the end of the journal, and the store to go on with.
 pub struct Recovery {
     pub partition: u32,
     pub engine: Engine,
@@ -21,20 +21,20 @@ pub struct Recovery {
     pub at: Time,
     /// Changes replayed after the checkpoint.
     pub replayed: u64,
-    /// What is worth a line in the log.
+    /// Messages for the log.
     pub notes: Vec<String>,
-    /// What happened last.
+    /// The latest effects.
     pub history: History,
 }
 
-/// What happened last, as the tail of the journal tells it.
+/// The latest effects, retold from the tail of the journal.
 #[derive(Debug, Default)]
 pub struct History {
     /// Oldest first.
     pub events: VecDeque<Happened>,
-    /// Everything that happened after this position is among them.
+    /// Every effect after this position is among them.
     pub complete_after: Position,
-    /// Each epoch that appended something, and the position after which it did.
+    /// Each epoch that appended a batch, and the position after which it did.
     pub reigns: Vec<(Epoch, Position)>,
 }
 
@@ -49,7 +49,7 @@ pub fn recover(opener: &dyn Opener, partition: u32, limits: Limits) -> Result<Re
     recover_with_history(opener, partition, limits, 0)
 }
 
-/// The same, and tells again the last `events_max` things that happened since the checkpoint.
+/// The same, and retells the last `events_max` effects since the checkpoint.
 pub fn recover_with_history(
     opener: &dyn Opener,
     partition: u32,
@@ -59,7 +59,7 @@ pub fn recover_with_history(
     recover_lean(opener, partition, limits, events_max, Lean::default())
 }
 
-/// The same, but for the metadata that `lean` leaves out.
+/// The same, but without the metadata that `lean` leaves out.
 pub(crate) fn recover_lean(
     opener: &dyn Opener,
     partition: u32,
@@ -84,13 +84,13 @@ pub(crate) fn recover_lean(
     })
 }
 
-/// What a look at a database found, all of it verified.
+/// The findings of a look at a database, all of them verified.
 #[derive(Debug)]
 pub struct Examined {
     pub engine: Engine,
     pub epoch: Epoch,
     pub head: Position,
-    /// The service time of the last change, and what the wall clock showed then.
+    /// The service time of the last change, and the reading of the wall clock at that time.
     pub at: Time,
     pub wall: Wall,
     /// The checkpoint is of this position.
@@ -100,12 +100,12 @@ pub struct Examined {
     pub sizes: Sizes,
 }
 
-/// Reads all there is, as a start would, and changes nothing.
+/// Reads the whole stream, as a start would, and changes nothing.
 pub fn examine(reader: &SqliteReader, limits: Limits) -> Result<Examined, StoreError> {
     examine_lean(reader, limits, Lean::default()).map(|(examined, _)| examined)
 }
 
-/// The same, but for the metadata that `lean` leaves out.
+/// The same, but without the metadata that `lean` leaves out.
 pub(crate) fn examine_lean(reader: &SqliteReader, limits: Limits, lean: Lean) -> Result<(Examined, Lean), StoreError> {
     let mut rebuild = Rebuild { lean, ..Rebuild::new(limits, 0) };
     let mut tail_batches = 0;
@@ -129,12 +129,13 @@ pub(crate) fn examine_lean(reader: &SqliteReader, limits: Limits, lean: Lean) ->
     Ok((examined, lean))
 }
 
-/// Which metadata not to keep. It is most of a state that grew too large, and what is to be removed need not be held.
+/// Which metadata not to keep. Metadata is most of a state that grew too large, and metadata of claims to be removed
+/// need not be held.
 #[derive(Debug, Default)]
 pub(crate) enum Lean {
     #[default]
     Nothing,
-    /// None of it: only how long it is.
+    /// None of it: only its length.
     Everything { lengths: HashMap<ClaimId, usize> },
     /// That of these claims.
     Of(HashSet<ClaimId>),

@@ -1,11 +1,11 @@
-//! A backup becomes the data of a server again. Since the backup was made tokens may have been minted and owners may have
-//! come and gone of which it knows nothing, so both counters jump ahead of all that can have been: a token must not be given
-//! out twice, and what was fenced off by a token stays fenced off.
+//! Makes a backup the data of a server again. After the backup was made, tokens may have been minted and owners may
+//! have come and gone of which it knows nothing. So both counters jump ahead of every value that can have been used: a
+//! token must not be given out twice, and a former holder that a token fenced off stays fenced off.
 //!
-//! How far is a matter of time: nobody grants a slot every microsecond, or starts every millisecond, for long. So the clock's
+//! Time says how far: no server grants a slot every microsecond, or starts every millisecond, for long. So the clock's
 //! microseconds since 1970 are above every token, also when one backup is restored twice, and that lasts until the year 2255.
-//! The clock may be wrong, so there is a least distance too. Everything else is as it was: leases have the time left that they
-//! had, as after a long stop.
+//! The clock may be wrong, so there is a least distance too. Everything else is as it was: leases have the time left
+//! that they had, as after a long stop.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub const EPOCHS_SKIPPED: u64 = 1 << 20;
 /// Facts walked at a time.
 const SLICE_FACTS: usize = 4096;
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Debug)]
 pub struct Restored {
     pub examined: Examined,
@@ -33,12 +33,12 @@ pub struct Restored {
     pub epoch: Epoch,
     /// Every token from now on is higher.
     pub last_token: Token,
-    /// Whether there was data before, that is in the directory `aside` now.
+    /// `true` if there was data before, which is in the directory `aside` now.
     pub replaced: bool,
 }
 
-/// Makes the backup in the file `from` the data in `directory`. What is there already is moved to a directory inside of it that
-/// is named `aside`; without that name, data that is there is an error.
+/// Makes the backup in the file `from` the data in `directory`. Data that is there already is moved to a directory
+/// inside of it that is named `aside`; without that name, existing data is an error.
 pub fn restore(
     from: &Path,
     directory: &Path,
@@ -46,7 +46,7 @@ pub fn restore(
     aside: Option<&str>,
     wall: Wall,
 ) -> Result<Restored, StoreError> {
-    // Nothing is forgotten or refused here, so the operator's limits do not matter.
+    // A restore forgets and refuses nothing, so the operator's limits do not matter.
     let limits = Limits::default();
     let examined = examine(&SqliteReader::of_file(from, partition)?, limits.clone())?;
     let last_token = raised_token(from, examined.engine.last_token(), wall)?;
@@ -92,7 +92,7 @@ fn raised_epoch(last: Epoch, wall: Wall) -> Epoch {
     Epoch(last.0.saturating_add(EPOCHS_SKIPPED).max(wall.0 / 1000))
 }
 
-/// Writes the whole state down anew, as of `head`, with this counter of tokens.
+/// Writes the whole state anew, as of `head`, with this token counter.
 pub(crate) fn write_checkpoint(
     mut engine: Engine,
     store: &mut dyn Store,

@@ -1,5 +1,5 @@
-//! The bookkeeping of a partition, asserted: nothing is kept about claims that are no more, so nothing grows but with what
-//! lives. Tests and simulations call this; it walks everything, so serving does not.
+//! The bookkeeping of a partition, asserted: it keeps nothing about claims that are gone, so it grows only with the
+//! live ones. Tests and simulations call this; it walks everything, so serving does not.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use leasehold_engine::{ClaimId, Fact, Status};
 use super::Partition;
 
 impl<R> Partition<R> {
-    /// Panics, naming it, when an invariant of the engine or of the bookkeeping around it does not hold.
+    /// Panics with the name of the invariant when one of the engine or of the bookkeeping around it does not hold.
     pub fn check(&self) {
         self.engine.check();
         let live: BTreeSet<ClaimId> = self.engine.facts().iter().filter_map(live_claim).collect();

@@ -1,5 +1,5 @@
 //! Service time: a counter that belongs to the data. It advances with a monotonic clock, but only while the partition
-//! can serve, so downtime of any sort is charged to nobody's lease.
+//! can serve, so downtime of any sort is charged to no lease.
 //!
 //! ```text
 //! monotonic  ──┬────┬────┬─────────── stopped 60 s ───────────┬────┬──
@@ -8,14 +8,14 @@
 
 use leasehold_engine::{Time, planted};
 
-/// Of a stretch in which the driver did not run, or changes waited to become durable, at most this much counts.
+/// While the driver did not run, or changes waited to become durable, at most this much of the time counts.
 pub const STRETCH_MAX_US: u64 = 100_000;
 
 #[derive(Debug)]
 pub struct ServiceClock {
     at: Time,
     seen_mono_us: u64,
-    /// What passed on the monotonic clock and did not count.
+    /// The time that passed on the monotonic clock and did not count.
     uncharged_us: u64,
     /// While changes wait to become durable: how much time may still count before one of them does.
     allowance_us: Option<u64>,
@@ -41,8 +41,8 @@ impl ServiceClock {
         self.uncharged_us
     }
 
-    /// Service time now. `anybody_holds`: while nobody does, nobody can be wronged and long stretches count in full,
-    /// so that an idle service may sleep.
+    /// Service time now. `anybody_holds`: while no lease is held, no holder can be wronged and long stretches count in
+    /// full, so that an idle service may sleep.
     pub fn advance(&mut self, mono_us: u64, anybody_holds: bool) -> Time {
         let elapsed_us = mono_us.saturating_sub(self.seen_mono_us);
         let mut passed_us = elapsed_us;
@@ -67,13 +67,14 @@ impl ServiceClock {
         }
     }
 
-    /// Changes became durable. `advance` has been called with the time of that. `are_more`: there are others that wait.
+    /// Changes became durable. `advance` has been called with the time at which they did. `are_more`: other changes
+    /// still wait.
     pub fn became_durable(&mut self, are_more: bool) {
         self.allowance_us = are_more.then_some(STRETCH_MAX_US);
     }
 
-    /// When this point in service time comes on the monotonic clock, if nothing else happens; `None` when time stands
-    /// still before it comes.
+    /// When service time reaches this point on the monotonic clock, if nothing else happens; `None` when time stands
+    /// still before that.
     pub fn mono_us_at(&self, due_at: Time) -> Option<u64> {
         let rest_us = due_at.since(self.at);
         let is_within_reach = self.allowance_us.is_none_or(|allowance_us| rest_us <= allowance_us);

@@ -1,8 +1,8 @@
 //! How many callers share a claim: a request repeated under its key, and a lock asked for again by its client, lead to the
-//! claim of the first. It is handed back only when none of them could be told, and this is where that is counted.
+//! claim of the first. The claim is handed back only when none of these callers could be told; this file counts them.
 //!
-//! Only in memory, and only for claims that are shared: what nobody was told of by this process, nobody will be told of by
-//! the next.
+//! The counts are only in memory, and only for shared claims: a claim that no caller learned of from this process will
+//! not be told by the next process either.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ enum Sharers {
     /// So many callers were told of it or are about to be. The first is one of them, whether it was told long ago or has
     /// its answer still to come.
     Callers(u32),
-    /// Somebody has shown to know of it. There is nothing to count any more, but whoever was counted may still leave.
+    /// A caller has shown that it knows of the claim. Counting is over, but the callers counted so far may still leave.
     Known,
 }
 
@@ -36,14 +36,15 @@ impl Company {
         self.shared.contains_key(&claim)
     }
 
-    /// One of its callers could not be told. Whether it was the last of several, so that nobody knows of the claim.
+    /// One of its callers could not be told. Returns whether it was the last of several, so that no caller knows of the
+    /// claim.
     pub(super) fn left(&mut self, claim: ClaimId) -> bool {
         let Some(Sharers::Callers(callers)) = self.shared.get_mut(&claim) else { return false };
         *callers = callers.saturating_sub(1);
         *callers == 0
     }
 
-    /// Somebody called it by its name.
+    /// A caller named the claim by its id.
     pub(super) fn known(&mut self, claim: ClaimId) {
         if let Some(sharers) = self.shared.get_mut(&claim) {
             *sharers = Sharers::Known;
@@ -55,7 +56,7 @@ impl Company {
         self.shared.keys().copied()
     }
 
-    /// It has ended, or is forgotten.
+    /// The claim has ended, or is forgotten.
     pub(super) fn disband(&mut self, claim: ClaimId) {
         if !self.shared.is_empty() {
             self.shared.remove(&claim);
@@ -93,7 +94,7 @@ mod tests {
         assert!(!company.is_shared(CLAIM) && !company.left(CLAIM));
     }
 
-    /// Found by simulation, seed 117287: forgetting the count would let those who were in it be taken for others.
+    /// Found by simulation, seed 117287: if the count were forgotten, its callers would be taken for others.
     #[test]
     fn what_is_known_stays_known_whoever_leaves() {
         let mut company = Company::default();

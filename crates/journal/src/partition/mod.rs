@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The driver owns threads, clocks and the store; it passes readings of its clocks in and carries batches to the
-//! store. A simulation can do the same with clocks and stores of its own. `R` is how the driver finds the caller again.
+//! store. A simulation can do the same with clocks and stores of its own. `R` is the driver's handle to the caller.
 //!
-//! What a caller could not be told of is handed back: the driver reports an answer nobody took with
-//! [`Partition::hand_back`], a caller that left while parked with [`Partition::leave`]. Both are ordered like any
+//! A claim whose caller could not be told is handed back: the driver reports an undelivered answer with
+//! [`Partition::hand_back`], and a caller that left while parked with [`Partition::leave`]. Both are ordered like any
 //! other command.
 
 mod check;
@@ -35,16 +35,16 @@ use crate::gate::Gate;
 use crate::record::{Batch, BatchWriter};
 use crate::{Epoch, Position};
 
-/// How often the driver has to run while somebody holds something, so that all of that time counts.
+/// How often the driver has to run while a lease is held, so that all of that time counts.
 pub const TICK_US: u64 = 50_000;
 
-/// Callers that are answered in one step because their time is up, or because the store is late. Others get their turn in
-/// between: a step holds the driver's lock.
+/// Callers that are answered in one step because their time is up, or because the store is late. Other callers get
+/// their turn in between: a step holds the driver's lock.
 const CALLERS_PER_STEP: usize = 256;
 
 /// While leases are live, service time is written down at least this often.
 const MARK_EVERY_US: u64 = 1_000_000;
-/// … and less often while the next deadline is far away: a crash then costs at most this part of what is left,
+/// … and less often while the next deadline is far away: a crash then costs at most this part of the remaining time,
 const MARK_PART_OF_REST: u64 = 60;
 /// … but never more than this.
 const MARK_AT_LEAST_EVERY_US: u64 = 30_000_000;
@@ -52,19 +52,19 @@ const MARK_AT_LEAST_EVERY_US: u64 = 30_000_000;
 /// A reading of the driver's clocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clocks {
-    /// Monotonic, from wherever the driver counts.
+    /// Monotonic, from an origin of the driver's choice.
     pub mono_us: u64,
     pub wall: Wall,
 }
 
-/// What a caller asks and how long it listens.
+/// A caller's command and how long the caller listens.
 #[derive(Debug)]
 pub struct Request {
     pub command: Command,
     /// How long to hold the answer back in the hope of news: a claim getting its turn, a status changing. Callers
     /// that stand in a pool's or lock's queue name their patience in the command instead.
     pub listen_us: u64,
-    /// Of a claim that is looked at: nothing is held back once it does not wait any more.
+    /// For a claim that is looked at: the answer is held back only while the claim waits.
     pub only_while_waiting: bool,
 }
 
@@ -79,9 +79,9 @@ impl From<Command> for Request {
 pub enum Denial {
     /// The engine said no.
     Refused(Refusal),
-    /// The store did not confirm in time. Nothing was promised.
+    /// The store did not confirm in time. The caller was promised nothing.
     StoreLate,
-    /// Too many answers are being waited for already.
+    /// Too many callers are waiting for an answer already.
     Overloaded,
     ShuttingDown,
 }
@@ -102,7 +102,7 @@ pub struct Told<R> {
     pub position: Position,
     /// Set when the answer tells its caller of the claim it asked for: if it cannot be delivered, hand this back.
     pub untold: Option<ClaimId>,
-    /// Service time when it was said. It may leave later, and then says what is left of a lease when it leaves.
+    /// Service time when the answer was made. It may leave later, and then says what is left of a lease at that time.
     said_at: Time,
 }
 
@@ -120,11 +120,11 @@ impl<R> Told<R> {
     }
 }
 
-/// Something that happened, once it is durable: where in the journal, when, and what.
+/// An effect that is durable: its place in the journal, its time, and the effect itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
     pub epoch: Epoch,
-    /// Of the change it is about. No two things that happened have the same.
+    /// The position of the change it is about. No two effects have the same position.
     pub position: Position,
     pub wall: Wall,
     pub effect: Effect,
@@ -133,7 +133,7 @@ pub struct Happened {
 /// Bounds of a partition that are not the engine's.
 #[derive(Clone, Debug)]
 pub struct PartitionLimits {
-    /// Answers held or parked; past it callers are turned away.
+    /// Answers held or parked; past this number callers are turned away.
     pub callers_max: usize,
     /// How long an answer waits for the store.
     pub store_timeout_us: u64,
@@ -146,13 +146,13 @@ pub struct Partition<R> {
     clock: ServiceClock,
     epoch: Epoch,
     limits: PartitionLimits,
-    /// Whether changes are written down at all. If not, what happened counts as durable at once.
+    /// `true` if changes are written down at all. If not, every change counts as durable at once.
     is_journaled: bool,
     /// The batch being filled.
     batch: BatchWriter,
     /// The last change made, durable or not.
     head: Position,
-    /// The append under way: up to which position.
+    /// The append under way: its last position.
     in_flight: Option<Position>,
     /// Since when changes have waited to become durable, or since one of them last did.
     undurable_since_mono_us: Option<u64>,
@@ -160,7 +160,7 @@ pub struct Partition<R> {
     effects: Gate<Happened>,
     parked: ParkedCallers<R>,
     company: Company,
-    /// Callers whose claim got its turn in this step: their update is tried once the step is over and answered.
+    /// Callers whose claim got its turn in this step: their update is tried after the step is over and answered.
     turns: Vec<Turn<R>>,
     /// Ready to leave.
     told: Vec<Told<R>>,
@@ -174,7 +174,8 @@ pub struct Partition<R> {
 }
 
 impl<R> Partition<R> {
-    /// Goes on from a recovered engine. Callers that were parked before are gone, so their claims are withdrawn.
+    /// Goes on from a recovered engine. Callers that were parked before the restart are gone, so their claims are
+    /// withdrawn.
     pub fn new(
         engine: Engine,
         number: u32,
@@ -215,7 +216,7 @@ impl<R> Partition<R> {
         partition
     }
 
-    /// Takes a request in. The ticket is for leaving while parked; without one the answer is on its way.
+    /// Takes a request in. The ticket is for leaving while parked; without a ticket the answer is on its way.
     pub fn submit(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
         let denial = if self.is_shutting_down {
             Some(Denial::ShuttingDown)
@@ -235,8 +236,8 @@ impl<R> Partition<R> {
 
     /// A parked caller left.
     pub fn leave(&mut self, clocks: Clocks, ticket: Ticket) {
-        // Time first, while the caller is still known: a grant that is due goes to it as an answer, which the driver finds
-        // undeliverable and hands back.
+        // Time acts first, while the caller is still known: a grant that is due goes to it as an answer, which the
+        // driver finds undeliverable and hands back.
         let early = if planted!(GrantedIsNotWithdrawn) { self.parked.take(ticket) } else { None };
         self.pass_time(clocks, None);
         if let Some(parked) = early.or_else(|| self.parked.take(ticket))
@@ -247,14 +248,14 @@ impl<R> Partition<R> {
         self.take_turns(clocks);
     }
 
-    /// An answer could not be delivered: what it told of is given back, unless somebody else knows of it by now.
+    /// An answer could not be delivered: the claim it told of is handed back, unless another caller knows of it by now.
     pub fn hand_back(&mut self, clocks: Clocks, claim: ClaimId) {
         self.pass_time(clocks, None);
         self.give_back(clocks, claim);
         self.take_turns(clocks);
     }
 
-    /// Lets time do what is due. Call at `next_wake`, or any time.
+    /// Handles the deadlines that are due. Call it at `next_wake`, or at any time.
     pub fn tick(&mut self, clocks: Clocks) {
         let now = self.pass_time(clocks, None);
         for _ in 0..CALLERS_PER_STEP {
@@ -266,7 +267,7 @@ impl<R> Partition<R> {
         self.mark_if_due(now);
     }
 
-    /// The batch to append next: none while one is under way, or when nothing happened.
+    /// The batch to append next: none while one is under way, or when there are no changes.
     pub fn take_batch(&mut self, clocks: Clocks) -> Option<Batch> {
         if self.in_flight.is_some() || self.batch.is_empty() {
             return None;
@@ -283,12 +284,12 @@ impl<R> Partition<R> {
         Some(batch)
     }
 
-    /// Whether `take_batch` would give one.
+    /// Returns whether `take_batch` would return a batch.
     pub fn has_batch(&self) -> bool {
         self.in_flight.is_none() && !self.batch.is_empty()
     }
 
-    /// The batch is durable: what waited for it may leave.
+    /// The batch is durable: answers that waited for it may leave.
     pub fn append_done(&mut self, clocks: Clocks) {
         let durable = self.in_flight.take().expect("an append was under way");
         self.now(clocks);
@@ -309,12 +310,12 @@ impl<R> Partition<R> {
 
     /// Answers that may leave now.
     pub fn poll_told(&mut self, told: &mut Vec<Told<R>>) {
-        // Mostly one, in memory: a vector that grows by itself has room for four from the start.
+        // Usually there is one, in memory: a vector that grows by itself has room for four from the start.
         told.reserve_exact(self.told.len());
         told.append(&mut self.told);
     }
 
-    /// What happened and may be told now, in the order of the journal.
+    /// The effects that may be told now, in the order of the journal.
     pub fn poll_effects(&mut self, effects: &mut Vec<Happened>) {
         effects.reserve_exact(self.told_effects.len());
         effects.append(&mut self.told_effects);
@@ -326,12 +327,12 @@ impl<R> Partition<R> {
         let by_deadline = due_at.and_then(|due_at| self.clock.mono_us_at(due_at));
         let by_tick = self.anybody_holds().then(|| self.mono_us() + TICK_US);
         let by_store = self.answers.oldest_mono_us().map(|oldest| oldest + self.store_patience_us());
-        // More of them are told in each step, until there are none.
+        // Each step tells more of them, until none is left.
         let by_parked = (!self.parked.is_empty() && self.is_store_late(self.mono_us())).then(|| self.mono_us());
         [by_deadline, by_tick, by_store, by_parked].into_iter().flatten().min()
     }
 
-    /// From now on nothing new is taken on. Parked callers are told; what is in the journal's hands is finished.
+    /// From now on the partition takes nothing new on. Parked callers are told so; appends under way are finished.
     pub fn shut_down(&mut self, clocks: Clocks) {
         self.is_shutting_down = true;
         if !planted!(GrantedIsNotWithdrawn) {
@@ -345,7 +346,7 @@ impl<R> Partition<R> {
         }
     }
 
-    /// For a store that keeps nothing: from now on no batches come out, and nothing waits for them.
+    /// For a store that keeps nothing: from now on there are no batches, and nothing waits for them.
     pub fn stop_journaling(&mut self) {
         assert!(self.in_flight.is_none(), "before the first append");
         self.is_journaled = false;
@@ -357,7 +358,7 @@ impl<R> Partition<R> {
         self.release(self.head);
     }
 
-    /// Whether what happens is told only after an append: else whoever made it happen tells of it.
+    /// Returns whether effects are told only after an append. If not, the thread that made a change also tells of it.
     pub fn is_journaled(&self) -> bool {
         self.is_journaled
     }
@@ -366,7 +367,7 @@ impl<R> Partition<R> {
         self.engine.set_store_full(is_full);
     }
 
-    /// Whether everything that was said has left.
+    /// Returns whether every answer has left.
     pub fn is_at_rest(&self) -> bool {
         self.in_flight.is_none() && self.batch.is_empty() && self.answers.is_empty() && self.told.is_empty()
     }
@@ -419,7 +420,7 @@ impl<R> Partition<R> {
         self.clock.uncharged_us()
     }
 
-    /// Since when the oldest answer has been waiting for the store, on the monotonic clock.
+    /// Since when the oldest answer has waited for the store, on the monotonic clock.
     pub fn oldest_held_mono_us(&self) -> Option<u64> {
         self.answers.oldest_mono_us()
     }

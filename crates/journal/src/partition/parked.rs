@@ -1,5 +1,5 @@
-//! Callers that wait for something to happen to a claim, found by claim, by ticket and by when they give up.
-//! Only in memory: after a restart there are no connections left to answer.
+//! Callers that wait for a change of a claim, found by claim, by ticket and by the time at which they give up. Only in
+//! memory: after a restart there are no connections left to answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ pub(super) struct Parked<R> {
     pub(super) to: R,
     pub(super) claim: ClaimId,
     pub(super) for_what: ForWhat,
-    /// When it wants an answer though nothing happened. The claim may live on: another call that joined it waits longer.
+    /// When it wants an answer even if nothing happened. The claim may live on: another call that joined it may wait
+    /// longer.
     pub(super) until: Time,
 }
 
@@ -92,7 +93,7 @@ impl<R> ParkedCallers<R> {
         self.by_claim.range(from..).next().filter(|(id, _)| *id == claim).map(|&(_, ticket)| ticket)
     }
 
-    /// Takes one of the callers parked on this claim, the first that came first.
+    /// Takes one of the callers parked on this claim, in the order in which they came.
     pub(super) fn take_on(&mut self, claim: ClaimId) -> Option<Parked<R>> {
         let ticket = self.first_on(claim)?;
         self.take(ticket)
@@ -116,7 +117,7 @@ impl<R> ParkedCallers<R> {
         self.by_claim.iter().map(|&(claim, _)| claim)
     }
 
-    /// Panics when a caller could not be found by one of the ways there are.
+    /// Panics when one of the indexes does not find a caller.
     pub(super) fn check(&self) {
         let timed = self.by_ticket.values().filter(|parked| parked.until != Time::NEVER).count();
         assert_eq!((self.by_claim.len(), self.by_time.len()), (self.by_ticket.len(), timed), "parked callers");

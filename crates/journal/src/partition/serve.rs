@@ -13,7 +13,7 @@ use super::{CALLERS_PER_STEP, Clocks, Denial, Happened, Partition, Request, Told
 /// While shutting down, an answer waits no longer than this for the store.
 const CLOSING_PATIENCE_US: u64 = 5_000_000;
 
-/// An answer and the claim that its caller asked for and is told of by it.
+/// An answer and the claim that it tells its caller of.
 struct Said {
     answer: Result<Reply, Denial>,
     untold: Option<ClaimId>,
@@ -67,16 +67,16 @@ impl<R> Partition<R> {
         Some(self.parked.park(parked))
     }
 
-    /// The claim that a caller who asked under `id` is told of, unless another caller knows of it for certain. `known`: the
-    /// claim as it was before.
+    /// The claim that a caller that asked under `id` learns of, unless another caller knows of it for certain. `known`:
+    /// the claim as it was before the command.
     fn count_in(&mut self, id: ClaimId, known: Option<Known>, reply: &Reply) -> Option<ClaimId> {
         let claim = told_claim(reply)?;
         if claim == id {
             return Some(claim);
         }
         if !self.company.is_shared(claim) {
-            // A lock is renewed by its holder. It is the first answer that matters, until that has left: what is held was
-            // said after the grant, then.
+            // A lock is renewed by its holder. The first answer decides until it has left: answers that are held were
+            // made after the grant.
             let is_renewal = matches!(reply, Reply::Lock(..));
             let oldest_at = self.answers.oldest().map(|held| held.said_at);
             let has_left = |known: Known| oldest_at.is_none_or(|oldest_at| oldest_at > known.granted_at);
@@ -88,21 +88,22 @@ impl<R> Partition<R> {
         Some(claim)
     }
 
-    /// A caller could not be told of this claim: it is given back, unless somebody else was, or may still be.
+    /// A caller could not be told of this claim: the claim is handed back, unless another caller was told, or may still
+    /// be.
     pub(super) fn give_back(&mut self, clocks: Clocks, claim: ClaimId) {
         let heard_by_nobody = self.company.left(claim) && !planted!(SharedNotHandedBack);
         self.order(clocks, Command::HandBack { claim, heard_by_nobody });
     }
 
-    /// A command without a caller. Time does nothing here: what is due comes before or after, never in between.
+    /// A command without a caller. Time does not act here: due deadlines are handled before or after, never in between.
     pub(super) fn order(&mut self, clocks: Clocks, command: Command) {
         let now = self.now(clocks);
         let answer = self.decide(clocks, now, command);
         assert_eq!(answer, Ok(Reply::Done), "only commands without an answer are ordered");
     }
 
-    /// Reads the clock and does what is due, and all that is due of the claim that `command` is about. The only place where
-    /// time acts, and a step of its own: a caller granted by it hears of its grant as it was then, whatever a command does
+    /// Reads the clock and handles due deadlines, and always those of the claim that `command` is about. Time acts only
+    /// here, in a step of its own: a caller granted by it learns of its grant as it was then, whatever a command does
     /// to it next.
     pub(super) fn pass_time(&mut self, clocks: Clocks, command: Option<&Command>) -> Moment {
         let now = self.now(clocks);
@@ -127,14 +128,14 @@ impl<R> Partition<R> {
         }
         let answer = self.engine.handle(now, command, &mut out);
         if let Some(claim) = named.filter(|_| answer.is_ok()) {
-            // A caller that calls it by its name knows of it.
+            // A caller that names the claim by its id knows of it.
             self.company.known(claim);
         }
         self.write_down(clocks, now, out);
         answer
     }
 
-    /// Changes go to the batch, effects to the gate, and parked callers hear of what happened to their claims.
+    /// Changes go to the batch, effects to the gate, and parked callers learn of changes to their claims.
     pub(super) fn write_down(&mut self, clocks: Clocks, now: Moment, mut out: Outbox) {
         let before = self.head;
         for change in out.changes.drain(..) {
@@ -191,8 +192,8 @@ impl<R> Partition<R> {
                 ForWhat::Turn => Said { answer: self.view(now, claim), untold: Some(claim) },
                 ForWhat::News => Said { answer: self.view(now, claim), untold: None },
                 ForWhat::Update(update) => {
-                    // A command of its own: in the middle of this step, its changes would come before the answer to
-                    // whoever caused the step, which has not seen them.
+                    // This is a command of its own: in the middle of this step, its changes would come before the
+                    // answer to the caller that caused the step, and that answer has not seen them.
                     self.turns.push(Turn { to: parked.to, claim, update });
                     continue;
                 }
@@ -225,7 +226,7 @@ impl<R> Partition<R> {
             ForWhat::News => Said { answer: self.view(now, parked.claim), untold: None },
             ForWhat::Update(_) => refused(Refusal::Contended),
             ForWhat::Slot { ref resource } => {
-                // Its own time is up. The place in the queue goes with the last of those who wait for it.
+                // The caller's own time is up. The place in the queue goes with the last caller that waits for it.
                 self.abandon(clocks, &parked);
                 refused(self.engine.refusal_for_waiter(now, resource))
             }
@@ -233,7 +234,7 @@ impl<R> Partition<R> {
         self.say(clocks, parked.to, said);
     }
 
-    /// A parked caller is gone: what only it stood for goes too.
+    /// A parked caller is gone: a claim that only it stood for goes too.
     pub(super) fn abandon(&mut self, clocks: Clocks, parked: &Parked<R>) {
         match parked.for_what {
             ForWhat::Slot { .. } if planted!(LeaverTakesOthersAlong) || !self.parked.is_awaited(parked.claim) => {
@@ -246,7 +247,7 @@ impl<R> Partition<R> {
         }
     }
 
-    /// Shutting down: whoever is parked is told so, once what that does to its claim is durable.
+    /// Shutting down: each parked caller is told so, once the end of its claim is durable.
     pub(super) fn dismiss(&mut self, clocks: Clocks) {
         while let Some(parked) = self.parked.take_any() {
             if planted!(GrantedIsNotWithdrawn) {
@@ -261,11 +262,11 @@ impl<R> Partition<R> {
         }
     }
 
-    /// While the store is away, nobody waits for ever: answers are given up after a bounded time, and what they would
-    /// have told of is handed back, in order, should it land after all.
+    /// While the store is away, no caller waits for ever: answers are given up after a bounded time, and their claims
+    /// are handed back, in order, in case the changes become durable after all.
     pub(super) fn give_up_on_store(&mut self, clocks: Clocks) {
         let Some(long_ago) = clocks.mono_us.checked_sub(self.store_patience_us()) else { return };
-        // The parked first: what is handed back below must not go to somebody who is about to be told 502.
+        // The parked callers go first: a slot handed back below must not go to a caller that is about to be told 502.
         if self.is_store_late(clocks.mono_us) {
             for _ in 0..CALLERS_PER_STEP {
                 let Some(parked) = self.parked.take_any() else { break };
@@ -286,7 +287,7 @@ impl<R> Partition<R> {
         }
     }
 
-    /// Whether changes have waited to become durable for longer than any answer waits.
+    /// Returns whether changes have waited to become durable for longer than any answer waits.
     pub(super) fn is_store_late(&self, mono_us: u64) -> bool {
         self.undurable_since_mono_us.is_some_and(|since| mono_us.saturating_sub(since) >= self.store_patience_us())
     }
@@ -306,7 +307,7 @@ impl<R> Partition<R> {
         self.engine.view_for_waiter(now, claim).ok_or(Denial::Refused(Refusal::NoSuchClaim))
     }
 
-    /// Says something that depends on everything up to here.
+    /// Gives an answer that depends on every change so far.
     fn say(&mut self, clocks: Clocks, to: R, said: Said) {
         let Said { answer, untold } = said;
         let told = Told { to, answer, epoch: self.epoch, position: self.head, untold, said_at: self.clock.at() };
@@ -321,7 +322,7 @@ impl<R> Partition<R> {
         self.told.extend(self.answers.hold(self.head, clocks.mono_us, told));
     }
 
-    /// Says something that depends on nothing that could be lost.
+    /// Gives an answer that depends on no change.
     pub(super) fn tell_now(&mut self, to: R, denial: Denial) {
         let position = self.answers.durable();
         let said_at = self.clock.at();
@@ -329,7 +330,7 @@ impl<R> Partition<R> {
     }
 }
 
-/// The claim that an answer to whoever asked for one tells of.
+/// The claim that this answer tells its caller of, if the caller asked for one.
 fn told_claim(reply: &Reply) -> Option<ClaimId> {
     match reply {
         Reply::Waiting(claim) => Some(*claim),
@@ -357,7 +358,7 @@ fn refused(refusal: Refusal) -> Said {
     Said { answer: Err(Denial::Refused(refusal)), untold: None }
 }
 
-/// What a waiter for a lock hears is who let it lapse.
+/// A waiter for a lock also learns which client let it lapse.
 fn acquired(reply: Reply, from: Option<std::sync::Arc<str>>) -> Reply {
     match reply {
         Reply::Lock(view, _) => Reply::Lock(view, LockNews::Acquired { from }),
@@ -365,7 +366,7 @@ fn acquired(reply: Reply, from: Option<std::sync::Arc<str>>) -> Reply {
     }
 }
 
-/// What is needed of a command after it was handled.
+/// The parts of a command that are needed after it was handled.
 enum Asked {
     Slot { resource: leasehold_engine::ResourceKey, id: ClaimId, wait_us: u64 },
     Turn { id: ClaimId },
@@ -396,7 +397,7 @@ impl Asked {
         }
     }
 
-    /// The id of the claim that came of it, if one did.
+    /// The id of the claim that the command made, if it made one.
     fn fresh(&self) -> Option<ClaimId> {
         match self {
             Asked::Slot { id, .. } | Asked::Turn { id } => Some(*id),

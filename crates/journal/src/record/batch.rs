@@ -1,5 +1,5 @@
-//! A batch: consecutive changes that become durable together. Written change by change as they happen, since this is
-//! on the way of every request; read back as an iterator.
+//! A batch: consecutive changes that become durable together. Changes are written one by one as they happen, since
+//! every request takes this path, and read back as an iterator.
 
 use leasehold_engine::{Change, ClaimId, Moment, Time, Wall};
 
@@ -12,7 +12,7 @@ use super::parts;
 use crate::ids::{Epoch, Position};
 
 const MAGIC: [u8; frame::MAGIC_BYTES] = *b"LHB\n";
-/// Where the number of changes stands: after magic, version, partition, epoch and first position.
+/// The offset of the number of changes: after magic, version, partition, epoch and first position.
 const COUNT_OFFSET: usize = 4 + 2 + 4 + 8 + 8;
 
 /// A sealed batch on its way to a store. It covers `first..=last` and is never empty.
@@ -32,7 +32,8 @@ pub struct BatchWriter {
     /// The position of the first change of the batch that is being filled.
     first: Position,
     changes: u32,
-    /// When the change before happened, and the claim that was named last: what the next change is written against.
+    /// When the previous change happened, and the last claim that was named: the next change is written relative to
+    /// them.
     before: Moment,
     claim: Option<ClaimId>,
     buffer: Vec<u8>,
@@ -44,7 +45,7 @@ impl BatchWriter {
         BatchWriter { partition, epoch, first, changes: 0, before: Moment::default(), claim: None, buffer: Vec::new() }
     }
 
-    /// Adds a change and gives its position.
+    /// Adds a change and returns its position.
     pub fn push(&mut self, moment: Moment, change: &Change) -> Position {
         // Replaying a batch must see time as the engine saw it, and the engine never saw it run backwards.
         assert!(moment.at >= self.before.at, "service time ran backwards: {:?} after {:?}", moment.at, self.before.at);
@@ -98,7 +99,7 @@ impl BatchWriter {
         self.changes as usize
     }
 
-    /// The size of the batch so far, which is less than what `seal` adds to it.
+    /// The size of the batch so far, without what `seal` adds to it.
     pub fn bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -128,7 +129,7 @@ impl BatchWriter {
     }
 }
 
-/// What the first bytes of a batch say.
+/// The fields at the start of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
     pub partition: u32,
@@ -145,8 +146,8 @@ impl BatchHeader {
     }
 }
 
-/// Reads a batch change by change. The checksum has been compared once there is one; an error that comes up later
-/// means that the writer was wrong, and ends the iteration.
+/// Reads a batch change by change. The checksum was compared before there is a reader; an error after that means that
+/// the writer was wrong, and ends the iteration.
 #[derive(Clone, Debug)]
 pub struct BatchReader<'a> {
     header: BatchHeader,

@@ -1,5 +1,5 @@
-//! Single values in and out of bytes. The reader trusts nothing: every length is checked against what is left before
-//! anything is allocated for it.
+//! Single values in and out of bytes. The reader trusts nothing: it checks every length against the remaining bytes
+//! before it allocates anything.
 
 use super::error::{Problem, RecordError};
 
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         str::from_utf8(bytes).map_err(|_| self.error(field, Problem::Utf8))
     }
 
-    /// Nothing may follow what was read.
+    /// Asserts that nothing follows the value that was read.
     pub(super) fn end(&self, field: &'static str) -> Result<(), RecordError> {
         match self.left() {
             0 => Ok(()),

@@ -1,5 +1,5 @@
-//! One change in and out of bytes. Time, claim and tag are the batch's business, since they are written relative to
-//! the change before; here are the fields that are each variant's own.
+//! One change in and out of bytes. The batch writes time, claim and tag, relative to the previous change; this file
+//! writes the fields of each variant.
 
 use leasehold_engine::{Change, ClaimId, Claimed, Time, Token, planted};
 
@@ -26,7 +26,7 @@ pub(super) fn number(change: &Change) -> u8 {
     }
 }
 
-/// Whether changes of this number name a claim.
+/// Returns whether changes of this number name a claim.
 pub(super) fn names_claim(number: u8) -> bool {
     !matches!(number, change::MARKED | change::CONFIGURED | change::UNCONFIGURED)
 }
@@ -47,7 +47,7 @@ pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
     }
 }
 
-/// Writes what is left to say once tag, time and claim are written.
+/// Writes the fields that follow tag, time and claim.
 pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
     match change {
         Change::Marked
@@ -74,7 +74,7 @@ pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
     }
 }
 
-/// Reads the fields of a change of this number. `claim` is there exactly when `names_claim(number)`.
+/// Reads the fields of a change of this number. `claim` is `Some` exactly when `names_claim(number)`.
 pub(super) fn fields(
     reader: &mut Reader<'_>,
     number: u8,

@@ -10,7 +10,7 @@ use super::frame;
 use crate::ids::Position;
 
 const MAGIC: [u8; frame::MAGIC_BYTES] = *b"LHC\n";
-/// Where the number of facts stands: after magic, version, partition, upto, two times and the chunk's number.
+/// The offset of the number of facts: after magic, version, partition, upto, two times and the chunk's number.
 const COUNT_OFFSET: usize = 4 + 2 + 4 + 8 + 8 + 8 + 4;
 
 /// A chunk is full when it has at least this many bytes; the last fact may reach beyond.
@@ -75,7 +75,7 @@ impl ChunkWriter {
     }
 }
 
-/// What the first bytes of a chunk say.
+/// The fields at the start of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     pub partition: u32,
@@ -88,7 +88,7 @@ pub struct ChunkHeader {
     pub facts: u32,
 }
 
-/// Reads a chunk fact by fact. The checksum has been compared once there is one.
+/// Reads a chunk fact by fact. The checksum was compared before there is a reader.
 #[derive(Clone, Debug)]
 pub struct ChunkReader<'a> {
     header: ChunkHeader,

@@ -1,4 +1,4 @@
-//! What can be wrong with a record: where, in which field, and how.
+//! Errors in a record: where, in which field, and how.
 
 use thiserror::Error;
 

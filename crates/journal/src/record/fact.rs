@@ -7,7 +7,7 @@ use super::error::{Problem, RecordError};
 use super::numbers::{fact, part};
 use super::parts::{self, Said};
 
-/// What slot, token and lease of a claim that never had any look like. Nothing is written for them.
+/// Slot, token and lease of a claim that was never granted. They take no bytes in a record.
 const NO_GRANT: (u32, Token, Lease) = (0, Token(0), Lease { deadline: Time(0), grace_us: 0 });
 
 pub(super) fn put(out: &mut Vec<u8>, fact: &Fact, base: Moment) {

@@ -1,18 +1,18 @@
-//! What every record has around its body: magic, format version, checksum.
+//! The frame of every record around its body: magic, format version, checksum.
 
 use leasehold_engine::planted;
 
 use super::bytes::Reader;
 use super::error::{Problem, RecordError};
 
-/// The version this build writes. It reads this one and all before, of which this one has all there is and more: places that
-/// are kept (2).
+/// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept; it
+/// has everything that version 1 has.
 pub const FORMAT_VERSION: u16 = 2;
 
 pub(super) const MAGIC_BYTES: usize = 4;
 const CRC_BYTES: usize = 4;
 
-/// A buffer that sealed a bigger record than this is given back rather than kept for the next one.
+/// A buffer that sealed a bigger record than this is freed rather than kept for the next one.
 const KEPT_CAPACITY_BYTES: usize = 1 << 20;
 
 /// Starts a record. The header's fields follow.
@@ -22,8 +22,8 @@ pub(super) fn begin(out: &mut Vec<u8>, magic: [u8; MAGIC_BYTES]) {
     out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
 }
 
-/// Fills in a count that was not known when the header was written, adds the checksum and hands out the record.
-/// The buffer is left empty, its memory kept.
+/// Fills in a count that was not known when the header was written, adds the checksum and returns the record. The
+/// buffer is left empty, its memory kept.
 pub(super) fn seal(buffer: &mut Vec<u8>, count_offset: usize, count: u32) -> Vec<u8> {
     buffer[count_offset..count_offset + 4].copy_from_slice(&count.to_le_bytes());
     let mut record = Vec::with_capacity(buffer.len() + CRC_BYTES);
@@ -34,8 +34,8 @@ pub(super) fn seal(buffer: &mut Vec<u8>, count_offset: usize, count: u32) -> Vec
     record
 }
 
-/// Checks what is around a record and gives a reader of the header's fields and the body. Nothing of them is
-/// believed before the checksum was compared.
+/// Checks the frame of a record and returns a reader of the header's fields and the body. It compares the checksum
+/// before it believes any of them.
 pub(super) fn open(record: &[u8], magic: [u8; MAGIC_BYTES]) -> Result<Reader<'_>, RecordError> {
     let mut reader = Reader::new(record);
     if reader.array::<MAGIC_BYTES>("magic")? != magic {

@@ -9,7 +9,7 @@
 //!
 //! Integers of fixed width are little endian, varints are LEB128, texts have their length in front. The checksum
 //! covers every byte before it. Headers have a fixed width so that the number of changes can be filled in at the end.
-//! Whoever changes a byte of this raises [`FORMAT_VERSION`] and keeps reading the versions before.
+//! A change to any byte of this raises [`FORMAT_VERSION`], and the versions before stay readable.
 
 mod batch;
 mod bytes;

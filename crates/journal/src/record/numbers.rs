@@ -1,5 +1,5 @@
-//! Every number that stands for a variant in a record. They are on people's disks: a number is never changed and
-//! never reused, also when its variant is gone. New variants take the next free number.
+//! Every number that stands for a variant in a record. They are on the disks of users: a number is never changed and
+//! never reused, even when its variant is gone. New variants take the next free number.
 
 /// Numbers of `Change`. They share their byte with the three flags below, hence at most 31.
 pub(super) mod change {
@@ -18,7 +18,7 @@ pub(super) mod change {
     pub(in crate::record) const KEPT: u8 = 13;
 
     pub(in crate::record) const MASK: u8 = 0x1f;
-    /// Service time passed since the change before; by how much follows.
+    /// Service time passed since the previous change; the difference follows.
     pub(in crate::record) const TIME_PASSED: u8 = 0x80;
     /// The wall clock did not advance as service time did; the difference follows.
     pub(in crate::record) const WALL_DRIFTED: u8 = 0x40;

@@ -1,4 +1,5 @@
-//! What changes and facts have in common: resource keys, endings, statuses, leases, points in time, optional texts.
+//! The parts that changes and facts have in common: resource keys, endings, statuses, leases, points in time, optional
+//! texts.
 
 use std::sync::Arc;
 
@@ -149,7 +150,7 @@ pub(super) fn status(reader: &mut Reader<'_>) -> Result<Status, RecordError> {
     }
 }
 
-/// What a caller may have said about a claim, as borrowed from a change or a fact.
+/// The optional parts that a caller may give a claim, borrowed from a change or a fact.
 pub(super) struct Said<'a> {
     pub(super) client: &'a Option<Arc<str>>,
     pub(super) key: &'a Option<IdempotencyKey>,
@@ -157,7 +158,7 @@ pub(super) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// The `part` flags that say which of it is there.
+    /// The `part` flags that say which of them are present.
     pub(super) fn flags(&self) -> u8 {
         let flag = |there: bool, flag: u8| if there { flag } else { 0 };
         flag(self.client.is_some(), part::CLIENT)
@@ -185,7 +186,7 @@ pub(super) fn part_flags(reader: &mut Reader<'_>, known: u8) -> Result<u8, Recor
     if flags & !known == 0 { Ok(flags) } else { Err(reader.error("parts", Problem::Unknown(flags))) }
 }
 
-/// How long a place is kept, where it is.
+/// How long a place is kept, if it is kept.
 pub(super) fn put_keep(out: &mut Vec<u8>, keep_us: u64) {
     if keep_us != 0 {
         put_varint(out, keep_us);

@@ -1,4 +1,4 @@
-//! Why a store does not do what it was asked to. Kept apart by what its owner has to do about it.
+//! Errors of a store. They are told apart by what the owner has to do about them.
 
 use std::error::Error as StdError;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::ids::Position;
 
-/// What to do about damage, wherever it is found.
+/// The advice about damage, wherever it is found.
 pub(super) const RESTORE: &str = "nothing was changed; restore the data from a backup, or move it away to start empty";
 
 #[derive(Debug, Error)]
@@ -24,30 +24,30 @@ pub enum StoreError {
     )]
     Locked { directory: PathBuf, holder: Option<u32> },
 
-    /// What is there is not what was written.
+    /// The data is not what was written.
     #[error("{place} is damaged: {what}; {advice}")]
     Damaged { place: String, what: String, advice: String },
 
-    /// A file was taken away from under an open store. Fatal, and nothing a restart mends: what was acknowledged is in the
-    /// file that is gone.
+    /// A file was taken away from under an open store. Fatal, and a restart does not mend it: acknowledged changes are
+    /// in the file that is gone.
     #[error(
         "{place} was {what} while it was in use; put it back, or restore the data from a backup, before the next start"
     )]
     Disturbed { place: String, what: &'static str },
 
-    /// Sound, but not something this build can open.
+    /// Sound, but this build cannot open it.
     #[error("{place} cannot be opened: {what}")]
     Unsupported { place: String, what: String },
 
-    /// Nothing of ours is there to be read.
+    /// There is no data of Leasehold to read.
     #[error("there is no Leasehold data in {}", place.display())]
     Missing { place: PathBuf },
 
-    /// Something of ours is there already.
+    /// There is data of Leasehold already.
     #[error("there is data in {} already", directory.display())]
     Taken { directory: PathBuf },
 
-    /// Others than its owner may look into the directory.
+    /// Users other than its owner may look into the directory.
     #[error(
         "the data directory {0} is open to others (mode {mode:04o}), and its files hold the ids of pools, which are \
          credentials; close it with: chmod 700 {0}",
@@ -59,12 +59,12 @@ pub enum StoreError {
     #[error("no room left in {place}")]
     Full { place: String },
 
-    /// The store said no to something it should be able to do. Fatal: exit and recover.
-    // Its cause is in the sentence; named `source` it would be told twice by whoever tells of causes.
+    /// The store failed at something that it should be able to do. Fatal: exit and recover.
+    // The message contains the cause already; a field named `source` would make a reporter print it twice.
     #[error("{doing} failed: {why}")]
     Failed { doing: String, why: Box<dyn StdError + Send + Sync> },
 
-    /// Nobody knows whether it happened. Send the identical batch again.
+    /// The outcome of the append is unknown. Send the identical batch again.
     #[error("outcome unknown: {0}")]
     Unknown(String),
 
@@ -72,7 +72,7 @@ pub enum StoreError {
     #[error("the store stopped after an error: {why}")]
     Poisoned { why: String },
 
-    /// The checkpoint is ahead of what is durable. Append and try again.
+    /// The checkpoint is ahead of the durable changes. Append and try again.
     #[error("the checkpoint is of position {upto}, but the journal has got to {head} only")]
     NotYet { upto: Position, head: Position },
 

@@ -1,5 +1,5 @@
-//! A store in memory: for tests, where what it keeps survives a "restart" by being shared, and for throw-away servers,
-//! where it keeps nothing but the head.
+//! A store in memory: for tests, where clones share the data so that it survives a "restart", and for throw-away
+//! servers, where it keeps nothing but the head.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,24 +12,24 @@ use super::{Opened, Opener, Recovered, Room, Sizes, Store};
 use crate::ids::{Epoch, Position};
 use crate::record::Batch;
 
-/// Batches that one call of `maintain` lets go of.
+/// Batches that one call of `maintain` drops.
 const SWEEP_BATCHES: usize = 1024;
 
-/// Its clones share what is stored.
+/// Its clones share the stored data.
 #[derive(Clone, Debug)]
 pub struct MemoryOpener {
     streams: Arc<Mutex<BTreeMap<u32, Stream>>>,
     keeps: bool,
 }
 
-/// What a disk would have.
+/// The content that a disk would have.
 #[derive(Debug, Default)]
 struct Stream {
     epoch: Epoch,
     head: Position,
     /// The batch at the head, to recognise it when it is sent again.
     newest: Option<Batch>,
-    /// By last position, oldest first. Empty when nothing is kept.
+    /// By last position, oldest first. Empty when the store keeps nothing.
     batches: BTreeMap<Position, Arc<[u8]>>,
     checkpoint: Option<Checkpoint>,
 }
@@ -41,17 +41,17 @@ struct Checkpoint {
 }
 
 impl MemoryOpener {
-    /// Everything is kept as on a disk, as long as there is a clone of this.
+    /// Keeps everything as on a disk, as long as there is a clone of this.
     pub fn keeping() -> Self {
         MemoryOpener { streams: Arc::default(), keeps: true }
     }
 
-    /// Nothing is kept but where the stream got to: the state lives in the engine alone and dies with it.
+    /// Keeps nothing but the head of the stream: the state lives in the engine alone and dies with it.
     pub fn forgetful() -> Self {
         MemoryOpener { streams: Arc::default(), keeps: false }
     }
 
-    /// Spoils the batch that holds a position, for tests of what happens then.
+    /// Spoils the batch that holds a position, for tests of damage.
     pub fn flip_bit(&self, partition: u32, position: Position) {
         let mut streams = lock(&self.streams);
         let batch = streams.get_mut(&partition).and_then(|stream| stream.batches.range_mut(position..).next());
@@ -108,7 +108,7 @@ struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// Does something to the stream, as its owner.
+    /// Changes the stream as its owner.
     fn own<T>(&self, act: impl FnOnce(&mut Stream) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut streams = lock(&self.opener.streams);
         let stream = streams.get_mut(&self.partition).expect("a stream that was opened is never removed");
@@ -206,7 +206,7 @@ impl Store for MemoryStore {
     }
 }
 
-/// A panic of another owner leaves nothing half done here, since every change of a stream is made in one step.
+/// A panic of another owner leaves nothing half done here, since every change of a stream is one step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

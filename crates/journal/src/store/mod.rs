@@ -8,8 +8,9 @@
 //! at times   begin_checkpoint(upto)  put_chunk  append  put_chunk  append …  finish_checkpoint()
 //! ```
 //!
-//! Every append is conditional on (epoch, position): whoever opened the stream last owns it, and nobody else's batch
-//! gets in. What the records say is checked here on the way out (`verify`), what they mean is not known here.
+//! Every append is conditional on (epoch, position): the process that opened the stream last owns it, and no batch of
+//! another owner gets in. The store checks the frames of the records when it reads them (`verify`); it does not know
+//! what they mean.
 
 mod error;
 pub mod memory;
@@ -23,15 +24,16 @@ pub use sqlite::{InUse, SqliteOpener, SqliteReader};
 use crate::ids::{Epoch, Position};
 use crate::record::Batch;
 
-/// A stream that is open, and owned until somebody else opens it.
+/// A stream that is open, and owned until another process opens it.
 pub trait Store: Send {
-    /// Durable when it returns `Ok`. `Fenced` when another epoch owns the stream or the batch does not go on from the
-    /// head; nothing was written then. The identical batch again is `Ok` and happens once, as long as nothing was
-    /// appended after it. After any other error nothing is known and nothing more will be acknowledged: open again.
+    /// Durable when it returns `Ok`. `Fenced` when another epoch owns the stream or the batch does not continue from
+    /// the head; nothing was written then. Appending the identical batch again is `Ok` and takes effect once, as long
+    /// as no other batch followed it. After any other error the outcome is unknown and the store acknowledges nothing
+    /// more: open it again.
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError>;
 
-    /// Starts a checkpoint of the state after the change at `upto`, which may still have to be appended. Appends go
-    /// on between its chunks, and nothing is replaced before it is finished. One that was begun before and not
+    /// Starts a checkpoint of the state after the change at `upto`, which may still have to be appended. Appends go on
+    /// between its chunks, and it replaces nothing before it is finished. A checkpoint that was begun before and not
     /// finished is dropped.
     fn begin_checkpoint(&mut self, upto: Position) -> Result<(), StoreError>;
 
@@ -39,42 +41,42 @@ pub trait Store: Send {
     /// go on as long as they can.
     fn put_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError>;
 
-    /// Makes it, atomically, the checkpoint of the stream. `NotYet` while `upto` is not durable: append and try again.
+    /// Makes it the checkpoint of the stream, atomically. `NotYet` while `upto` is not durable: append and try again.
     fn finish_checkpoint(&mut self) -> Result<(), StoreError>;
 
-    /// Does one bounded slice of housekeeping, such as deleting what a checkpoint replaced. To be called after
-    /// appends and when there is nothing else to do; costs next to nothing when nothing is to be done. True while
-    /// there is more to do.
+    /// Does one bounded slice of housekeeping, such as deleting the data that a checkpoint replaced. Call it after
+    /// appends and when there is nothing else to do; it costs next to nothing when there is no work. True while there
+    /// is more to do.
     fn maintain(&mut self) -> Result<bool, StoreError>;
 
-    /// Whether there is room to go on. Cheap enough to be asked once a second.
+    /// Says whether there is room to go on. Cheap enough to be called once a second.
     fn room(&self) -> Room;
 
     fn sizes(&self) -> Sizes;
 
-    /// How often the disk was made to confirm a write, since the stream was opened.
+    /// How often the disk confirmed a write since the stream was opened.
     fn syncs(&self) -> u64 {
         0
     }
 
-    /// Random bytes that belong to this stream and stay the same as long as it does, for digests that must not be
-    /// guessed. `None` where nothing stays.
+    /// Random bytes that belong to this stream and stay the same as long as it exists, for digests that must not be
+    /// guessed. `None` where the store keeps nothing.
     fn secret(&self) -> Option<[u8; 32]> {
         None
     }
 
-    /// Whether this store keeps nothing, so that there is no point in appending to it.
+    /// Returns whether this store keeps nothing, so that there is no point in appending to it.
     fn is_forgetful(&self) -> bool {
         false
     }
 }
 
-/// Takes hold of streams.
+/// Opens streams.
 pub trait Opener {
-    /// Becomes the owner of a stream by raising its epoch durably, and streams what is there to `visit`: the chunks of
-    /// its checkpoint in order, then the batches after it. The first batch may begin before the checkpoint's end,
-    /// whose changes are in the checkpoint already. A torn tail is dropped, with a note. Damage anywhere else is an
-    /// error, and so is whatever `visit` returns; the stream is left as it was then.
+    /// Becomes the owner of a stream by raising its epoch durably, and passes its records to `visit`: the chunks of its
+    /// checkpoint in order, then the batches after it. The first batch may begin before the checkpoint's end, whose
+    /// changes are in the checkpoint already. A torn tail is dropped, with a note. Damage anywhere else is an error,
+    /// and so is an error of `visit`; the stream is left unchanged then.
     fn open(
         &self,
         partition: u32,
@@ -82,7 +84,7 @@ pub trait Opener {
     ) -> Result<Opened, StoreError>;
 }
 
-/// A record that was found, its checksum and its place in the stream verified.
+/// A record of the stream, with its checksum and its place verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered<'a> {
     Chunk(&'a [u8]),
@@ -93,9 +95,9 @@ pub struct Opened {
     pub store: Box<dyn Store>,
     /// To be written into every batch from now on.
     pub epoch: Epoch,
-    /// The position of the last change that is there. The next batch starts after it.
+    /// The position of the last change in the stream. The next batch starts after it.
     pub head: Position,
-    /// What is worth a line in the log, such as a torn tail.
+    /// Messages for the log, such as a torn tail.
     pub notes: Vec<String>,
 }
 
@@ -109,7 +111,7 @@ impl std::fmt::Debug for Opened {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Enough,
-    /// Time to refuse what makes the journal grow, while releases and expiries still fit.
+    /// Time to refuse commands that make the journal grow, while releases and expiries still fit.
     Low {
         left_bytes: u64,
     },
@@ -121,6 +123,6 @@ pub struct Sizes {
     pub tail_bytes: u64,
     /// Chunks that a restart would read.
     pub checkpoint_bytes: u64,
-    /// What it all takes up where it is kept, the replaced past and free space included.
+    /// The size of everything on disk, including replaced data and free space.
     pub file_bytes: u64,
 }

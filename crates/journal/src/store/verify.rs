@@ -16,7 +16,7 @@ pub struct Verifier {
     checkpoint: Option<Checkpoint>,
     /// Everything up to here has been seen.
     head: Position,
-    /// Whether a batch has been seen.
+    /// `true` once a batch has been seen.
     in_tail: bool,
     epoch: Epoch,
     at: Time,
@@ -97,7 +97,7 @@ impl Verifier {
         Ok(header)
     }
 
-    /// The stream ends here; `epoch` is what its store says it got to. Gives the head.
+    /// The stream ends here; `epoch` is the epoch that its store has reached. Returns the head.
     pub fn finish(self, epoch: Epoch) -> Result<Position, StoreError> {
         self.check_checkpoint()?;
         if epoch < self.epoch {
@@ -148,7 +148,7 @@ mod tests {
         writer.seal().record
     }
 
-    /// What the verifier says about a stream of these batches after an optional checkpoint of empty chunks.
+    /// The verifier's result for a stream of these batches after an optional checkpoint of empty chunks.
     fn check(checkpoint: Option<(u64, &[Vec<u8>])>, tail: &[Vec<u8>]) -> Result<Position, String> {
         let mut verifier = Verifier::new("here", 7);
         let mut run = || {

@@ -1,5 +1,5 @@
-//! What every store has to do, whatever it keeps its records in. A new store joins by being a `Subject` and one line
-//! of `conformance!`.
+//! The promises that every store has to keep, wherever it keeps its records. A new store joins by being a `Subject` and
+//! one line of `conformance!`.
 
 use leasehold_engine::{Change, Counters, Fact, Moment, Time, Token, Wall};
 use leasehold_journal::record::{Batch, BatchWriter, ChunkWriter, decode_batch, decode_chunk};
@@ -10,7 +10,8 @@ pub(crate) const PARTITION: u32 = 4;
 
 /// One stream, empty at first, that can be opened again and again.
 pub(crate) trait Subject {
-    /// Whether a second owner has to wait for the first to go (a data directory), or takes over (a shared store).
+    /// `true` if a second owner has to wait for the first to go (a data directory), `false` if it takes over (a shared
+    /// store).
     const IS_EXCLUSIVE: bool;
 
     fn opener(&self) -> Box<dyn Opener>;
@@ -50,7 +51,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// What came back from an opening.
+/// The result of an opening.
 pub(crate) struct Found {
     pub(crate) opened: Opened,
     pub(crate) chunks: Vec<Vec<u8>>,
@@ -73,7 +74,7 @@ pub(crate) fn open(subject: &impl Subject) -> Found {
     try_open(&*subject.opener()).unwrap()
 }
 
-/// What somebody appends who has just opened the stream.
+/// Makes the batches of a process that has just opened the stream.
 pub(crate) struct Appender {
     writer: BatchWriter,
     at: Time,
@@ -191,7 +192,7 @@ pub(crate) fn the_owner_before_is_fenced_or_has_to_be_gone<S: Subject>(subject: 
         drop(before);
         let Found { mut opened, batches, .. } = open(subject);
         assert_eq!(batches, records(&[kept, late]));
-        // What it might have sent on its way out comes too late now.
+        // A batch that it sends on its way out comes too late now.
         assert_fenced(&opened.store.append(&appender.batch(1)));
     } else {
         let Found { opened: mut after, .. } = open(subject);

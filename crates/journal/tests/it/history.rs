@@ -1,4 +1,4 @@
-//! What recovery tells of the past is what was told when it happened, place by place; and a stream keeps its secret.
+//! Recovery retells the past exactly as it was told when it happened, place by place; and a stream keeps its secret.
 
 use std::sync::Arc;
 
@@ -80,13 +80,13 @@ fn the_past_is_told_as_it_was_told_then() {
         first.iter().all(|one| one.position <= last_of_first) && second.iter().all(|one| one.position > last_of_first)
     );
 
-    // Of more than is wanted, the newest, and it says since when nothing is missing.
+    // Of more than is wanted, it returns the newest, and says since when nothing is missing.
     let History { events, complete_after, .. } =
         recover_with_history(&opener, 0, Limits::default(), 3).unwrap().history;
     let all: Vec<Happened> = first.into_iter().chain(second).collect();
     assert_eq!(comparable(events), comparable(all[all.len() - 3..].iter().cloned()));
     assert_eq!(complete_after, all[all.len() - 4].position);
-    // Who wants none is told none.
+    // A caller that wants no history gets none.
     let recovery = recover(&opener, 0, Limits::default()).unwrap();
     assert!(recovery.history.events.is_empty());
     assert_eq!(recovery.history.complete_after, recovery.head);

@@ -46,7 +46,7 @@ proptest! {
         prop_assert_eq!(decoded, facts);
     }
 
-    /// Bytes that pass the checksum but were written by nobody: an error or some changes, never a panic.
+    /// Bytes that pass the checksum but that no writer wrote: an error or some changes, never a panic.
     #[test]
     fn hostile_bodies_are_read_without_a_panic(body: Vec<u8>, count in 1_u32..2_000_000_000) {
         for (sample, header_bytes, count_offset) in [(batch(&samples::changes()).record, 46, 26), (chunk(samples::CHECKPOINT_AT, &samples::facts()), 42, 38)] {

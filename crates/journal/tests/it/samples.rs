@@ -52,7 +52,7 @@ fn key() -> IdempotencyKey {
     IdempotencyKey { name: "order-17".into(), fingerprint: 0xfeed_beef_dead_cafe }
 }
 
-/// What came with version 2, too.
+/// The same with the additions of version 2.
 pub(crate) fn changes() -> Vec<(Moment, Change)> {
     let mut changes = changes_1();
     let last = changes.last().expect("there are some").0;

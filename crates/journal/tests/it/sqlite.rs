@@ -1,4 +1,4 @@
-//! The SQLite store: what is its own beyond the conformance suite. Damage has a file of its own.
+//! The SQLite store: tests beyond the conformance suite. Damage has a file of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +11,12 @@ use tempfile::TempDir;
 
 use crate::conformance::{self, Appender, Found, PARTITION, Subject, chunks, records, try_open};
 
-/// A directory in memory where there is one: opening a store a thousand times is a matter of syncing otherwise, and
-/// what a sync is worth cannot be tested from here anyway.
+/// A directory in memory where there is one: opening a store a thousand times would otherwise mostly be syncing, and
+/// the worth of a sync cannot be tested from here anyway.
 pub(crate) fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let mut builder = tempfile::Builder::new();
-    // A data directory is its owner's alone.
+    // A data directory is private to its owner.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
     if memory.is_dir() { builder.tempdir_in(memory).unwrap() } else { builder.tempdir().unwrap() }
@@ -209,7 +209,7 @@ fn a_checkpoint_that_does_not_fit_is_given_up_and_appends_go_on() {
     assert!(matches!(full, StoreError::Full { .. }), "{full:?}");
     assert!(matches!(store.finish_checkpoint(), Err(StoreError::Misused(_))));
     appended.push(appender.append(store, 1));
-    // What was written of it makes room again.
+    // The room that its chunks took is free again.
     while store.maintain().unwrap() {}
     store.begin_checkpoint(Position(2)).unwrap();
     store.put_chunk(&chunks(Position(2), 1, 1)[0]).unwrap();
@@ -219,7 +219,7 @@ fn a_checkpoint_that_does_not_fit_is_given_up_and_appends_go_on() {
     assert_eq!(conformance::open(&subject).batches, records(&appended[2..]));
 }
 
-/// Fifty MiB through the log, in appends of about 64 KiB. Gives the longest the log has been.
+/// Fifty MiB through the log, in appends of about 64 KiB. Returns the longest the log has been.
 fn write_much(subject: &Sqlite, mut between: impl FnMut(&mut dyn leasehold_journal::Store)) -> u64 {
     let Found { mut opened, .. } = conformance::open(subject);
     let mut appender = Appender::new(&opened);
@@ -252,7 +252,7 @@ fn the_write_ahead_log_stays_short() {
     assert_eq!(file_bytes(subject.path(), "leasehold.db-wal"), 0, "closing leaves nothing behind");
 }
 
-/// It grows while somebody reads, and is started over by and by once nobody does.
+/// The log grows while a reader is there, and is started over by and by once none is.
 #[test]
 fn the_write_ahead_log_is_started_over_when_a_reader_has_gone() {
     let subject = Sqlite::fresh();

@@ -1,5 +1,5 @@
-//! What a crash or a bad disk leaves of the SQLite store's files: a torn tail is dropped, damage anywhere else is
-//! refused, and what opens has exactly what was written.
+//! Files of the SQLite store after a crash or on a bad disk: a torn tail is dropped, damage anywhere else is refused,
+//! and a store that opens has exactly what was written.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ fn a_reader_takes_a_torn_log_as_a_start_does_and_leaves_it_torn() {
     let Found { batches, .. } = try_open(&SqliteOpener::new(copy.path())).unwrap();
     assert_eq!(batches, image.records[..3]);
 
-    // What a start refuses it refuses, too.
+    // A reader refuses what a start refuses.
     image.log = whole;
     image.log[image.ends[0] + 1000] ^= 1;
     image.write_to(directory.path());

@@ -1,5 +1,5 @@
-//! Files that are taken away from under an open store. Whatever is appended after that is refused, since no restart would
-//! find it, and what was acknowledged before is there once the files are back.
+//! Files that are taken away from under an open store. Every append after that is refused, since no restart would find
+//! it, and what was acknowledged before is there once the files are back.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::sqlite::{Sqlite, scratch};
 const DATABASE: &str = "leasehold.db";
 const LOG: &str = "leasehold.db-wal";
 
-/// What is done to the files, and how it is undone.
+/// A disturbance of the files, and how it is undone.
 struct Case {
     name: &'static str,
     disturb: fn(&Path, &Path),
@@ -147,7 +147,7 @@ fn nothing_is_acknowledged_once_a_file_was_removed_replaced_or_truncated() {
     }
 }
 
-/// The log is copied and started over, the database grows and gives room back: none of it is a disturbance.
+/// The log is copied and started over, the database grows and gives room back: none of this counts as a disturbance.
 #[test]
 fn housekeeping_disturbs_nothing() {
     let subject = Sqlite::fresh();

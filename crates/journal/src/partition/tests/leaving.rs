@@ -1,4 +1,4 @@
-//! Callers that are gone hold nothing: they leave at the instant something happens, are told 502 or 503, or share a claim.
+//! Callers that are gone hold nothing: they leave at the instant of a change, are told 502 or 503, or share a claim.
 
 use leasehold_engine::IdempotencyKey;
 

@@ -1,4 +1,4 @@
-//! One partition driven by hand: callers are numbers, the store is whoever calls `append_done`.
+//! One partition driven by hand: callers are numbers, and the test plays the store by calling `append_done`.
 
 mod leaving;
 mod time;
@@ -72,14 +72,14 @@ impl World {
         (ClaimId(self.next_id), ticket)
     }
 
-    /// What can leave now: who, and what.
+    /// The answers that can leave now, each with its caller.
     fn told(&mut self) -> Vec<(u32, Result<Reply, Denial>)> {
         let mut told = Vec::new();
         self.partition.poll_told(&mut told);
         told.into_iter().map(|told| (told.to, told.answer)).collect()
     }
 
-    /// Appends everything there is, and gives out what may leave after it.
+    /// Appends everything there is, and returns the answers that may leave after it.
     fn store(&mut self) -> Vec<(u32, Result<Reply, Denial>)> {
         self.append();
         self.told()
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// Lets time pass as a driver does that keeps to `next_wake` and appends what there is. Says how often it woke up.
+    /// Lets time pass like a driver that keeps to `next_wake` and appends every batch. Returns how often it woke up.
     fn pass(&mut self, duration_us: u64) -> u32 {
         let end_us = self.mono_us + duration_us;
         let mut wakes = 0;
@@ -301,7 +301,7 @@ fn shutting_down_with_a_dead_store_keeps_nobody_for_long() {
     assert_eq!(world.told(), [(1, Err(Denial::StoreLate)), (2, Err(Denial::StoreLate))]);
 }
 
-/// Borrows under a key: the same for all who ask so.
+/// Borrows under a key: the same key for every caller.
 fn borrow_with_key(world: &mut World, caller: u32, wait_us: u64) -> (ClaimId, Option<Ticket>) {
     let Command::Acquire(mut acquire) = world.acquire(POOL, 30 * S, Patience::For { wait_us }) else { unreachable!() };
     acquire.key = Some(leasehold_engine::IdempotencyKey { name: "k".into(), fingerprint: 1 });
@@ -309,7 +309,7 @@ fn borrow_with_key(world: &mut World, caller: u32, wait_us: u64) -> (ClaimId, Op
     (id, world.ask(caller, Command::Acquire(acquire)))
 }
 
-/// Who holds and who waits, once all is durable.
+/// The numbers of holders and waiters, once everything is durable.
 fn in_use_and_waiting(world: &mut World) -> (usize, usize) {
     world.store();
     let totals = world.partition.totals();

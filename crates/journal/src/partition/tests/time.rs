@@ -1,11 +1,11 @@
-//! Time has one owner: what is due is a step of its own, a store that hangs stops the clock wherever it hangs, and an answer
-//! says what is left when it leaves.
+//! Time has one owner: due deadlines are a step of their own, a store that hangs stops the clock wherever it hangs, and
+//! an answer says what is left of a lease when it leaves.
 
 use super::*;
 
 #[test]
 fn an_expiry_never_shares_a_step_with_the_command_that_ends_what_it_granted() {
-    // One below, at, and above the number of claims that one step of time works off.
+    // One below, at, and above the number of claims that one step of time handles.
     for others in [0, 254, 255, 256, 300, 600] {
         let mut world = World::with_pool(1);
         world.partition.limits.callers_max = 1_000;
@@ -17,7 +17,7 @@ fn an_expiry_never_shares_a_step_with_the_command_that_ends_what_it_granted() {
         world.borrow(1, 0);
         world.borrow(2, 60 * S);
         world.store();
-        // The driver slept through every deadline, and the first to come deletes the pool.
+        // The driver slept through every deadline, and the first command deletes the pool.
         world.mono_us += 30 * S;
         world.partition.clock = ServiceClock::new(Time(30 * S), world.mono_us);
         world.ask(3, Command::Unconfigure { resource: POOL });
@@ -64,7 +64,7 @@ fn an_unlock_at_the_moment_of_a_hand_over_is_a_step_after_it() {
 fn a_store_that_hangs_outside_of_an_append_stops_the_clock_too() {
     let mut world = World::with_pool(1);
     world.borrow(1, 0);
-    // The committer hangs in anything else: the batch is not even taken.
+    // The committer hangs elsewhere: the batch is not even taken.
     let end_us = world.mono_us + 60 * S;
     let mut wakes = 0;
     while world.mono_us < end_us {
@@ -79,7 +79,7 @@ fn a_store_that_hangs_outside_of_an_append_stops_the_clock_too() {
 
 #[test]
 fn a_hanging_append_lets_the_pulse_sleep() {
-    // Deadlines around the end of what counts of a hanging append.
+    // Deadlines around the limit of the time that counts during a hanging append.
     for ttl_us in [1, STRETCH_MAX_US - 1, STRETCH_MAX_US, STRETCH_MAX_US + 1, STRETCH_MAX_US + 5, S] {
         let mut world = World::with_pool(1);
         let command = world.acquire(POOL, ttl_us, Patience::For { wait_us: 0 });

@@ -15,7 +15,7 @@ use crate::store::error::StoreError;
 /// The thread and its connection. Ends with its owner.
 #[derive(Debug)]
 pub(super) struct Backfill {
-    /// `None` only while being dropped: hanging up is what ends the thread.
+    /// `None` only while being dropped: closing this channel ends the thread.
     orders: Option<SyncSender<()>>,
     outcomes: Receiver<rusqlite::Result<u64>>,
     thread: Option<JoinHandle<()>>,
@@ -35,16 +35,16 @@ impl Backfill {
         Ok(Backfill { orders: Some(orders), outcomes, thread: Some(thread), is_running: false })
     }
 
-    /// Lets the thread copy what there is. Does nothing while it is at it already.
+    /// Orders the thread to copy the log. Does nothing while the thread is copying already.
     pub(super) fn order(&mut self) {
         if !self.is_running {
-            // The thread hangs up only when it panicked, which `poll` and `wait` report.
+            // The thread closes the channel only when it panicked, which `poll` and `wait` report.
             let _ = self.orders.as_ref().expect("only dropping takes it").send(());
             self.is_running = true;
         }
     }
 
-    /// `Some` once after each order, when it is done, with how many frames could not be copied.
+    /// `Some` once after each order, when it is done, with the number of frames that could not be copied.
     pub(super) fn poll(&mut self) -> Option<rusqlite::Result<u64>> {
         if !self.is_running {
             return None;
@@ -72,20 +72,20 @@ impl Drop for Backfill {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A panic in there was reported by whoever polled; dropping must not panic on top of it.
+            // `poll` or `wait` reported a panic of the thread; dropping must not panic on top of it.
             let _ = thread.join();
         }
     }
 }
 
-/// Copies as much as possible without blocking a writer. Gives how many frames are left, which a reader still needs; when
-/// there are none the next commit starts the log over.
+/// Copies as much as possible without blocking a writer. Returns how many frames are left, which a reader still needs;
+/// when there are none the next commit starts the log over.
 pub(super) fn copy(connection: &Connection) -> rusqlite::Result<u64> {
     match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE) {
         Ok((frames, copied)) => Ok(u64::from(frames.abs_diff(copied))),
         Err(error) => match error.sqlite_error_code() {
-            // Somebody else is copying, or the database cannot grow any more. The log keeps what is in it, and a disk
-            // that is really full is for the next append to find out.
+            // Another process is copying, or the database cannot grow any more. The log keeps its content, and the next
+            // append finds out whether the disk is really full.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(u64::MAX),
             _ => Err(error),
         },

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use crate::store::error::StoreError;
 
-/// All that the group and everybody else may do.
+/// The permissions of the group and of all other users.
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
-/// Makes the directory and those above it, as far as they are not there. One that is there must be its owner's alone: the
-/// ids of pools are in its files, and whoever knows one may use it.
+/// Makes the directory and its parents where they are missing. A directory that exists must be private to its owner:
+/// the ids of pools are in its files, and a reader who knows an id may use the pool.
 pub(super) fn make(directory: &Path) -> Result<(), StoreError> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -42,7 +42,7 @@ fn refuse_exposed(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes a file that is there away from everybody but its owner: earlier versions left it to the umask.
+/// Makes an existing file private to its owner: earlier versions left its mode to the umask.
 #[cfg(unix)]
 pub(super) fn close_file(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -78,14 +78,14 @@ pub(super) fn sync(directory: &Path) -> Result<(), StoreError> {
         .map_err(|error| StoreError::failed(format!("syncing the directory {}", directory.display()), error))
 }
 
-/// Elsewhere directories cannot be opened, and file systems keep names without being asked.
+/// On other platforms directories cannot be opened, and file systems keep names without being asked.
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
 pub(super) fn sync(_: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes a file in a data directory belong to whoever the directory belongs to: an operator may be root, the server is not.
+/// Makes a file in a data directory belong to the owner of the directory: an operator may be root, the server is not.
 #[cfg(unix)]
 pub(super) fn give_to_owner(path: &Path, directory: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::{MetadataExt as _, chown};

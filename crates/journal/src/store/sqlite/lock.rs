@@ -1,5 +1,5 @@
 //! One server at a time in a data directory: an operating-system lock on a file in it. The lock goes with the process,
-//! however it ends; the process id in the file is only there to be shown.
+//! however it ends; the process id in the file is only for messages.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -18,7 +18,7 @@ impl DirectoryLock {
     pub(super) fn acquire(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(LOCK_FILE);
         let failed = |error| StoreError::failed(format!("locking {}", path.display()), error);
-        // Never truncated on opening: it may hold somebody else's process id.
+        // Never truncated on opening: it may hold the process id of another server.
         let mut options = OpenOptions::new();
         directory::private(options.read(true).write(true).create(true).truncate(false));
         let mut file = options.open(&path).map_err(failed)?;
@@ -35,17 +35,18 @@ impl DirectoryLock {
     }
 }
 
-/// What somebody finds who only wants to read.
+/// The state of the directory for a process that only reads.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// No server has the directory, and none gets it while this is kept. There is no file before the first server came.
+    /// No server has the directory, and none gets it while this is kept. There is no file before the first server has
+    /// started.
     Free(Option<File>),
     Held {
         holder: Option<u32>,
     },
 }
 
-/// Looks whether a server has the directory, and keeps servers out if none has. Other readers are welcome.
+/// Looks whether a server uses the directory, and keeps servers out if none does. Other readers are welcome.
 pub(super) fn look(directory: &Path) -> Result<Look, StoreError> {
     let path = directory.join(LOCK_FILE);
     let failed = |error| StoreError::failed(format!("looking at {}", path.display()), error);

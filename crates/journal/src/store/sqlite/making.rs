@@ -1,5 +1,6 @@
-//! A database that is being made for the first time has a mark beside it, which goes before anything is acknowledged. A
-//! database without a mark has held data, so an empty one is damage: starting on it would give out tokens from 1 again.
+//! A database that is being made for the first time has a mark beside it, which is removed before anything is
+//! acknowledged. A database without a mark has held data, so an empty one is damage: starting on it would give out
+//! tokens from 1 again.
 //!
 //! ```text
 //! mark made, synced ─▶ database made, synced ─▶ tables, epoch ─▶ mark removed, synced ─▶ first batch
@@ -15,10 +16,10 @@ use crate::store::error::StoreError;
 
 const MARK_FILE: &str = "leasehold.making";
 
-/// Whether a database has held data.
+/// Says whether a database has held data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It is being made: what is missing in it was never there.
+    /// It is being made: data that is missing in it never existed.
     Making,
     Made,
 }
@@ -29,7 +30,7 @@ pub(super) fn begin(directory: &Path) -> Result<Stage, StoreError> {
     let failed = |error| StoreError::failed(format!("making {}", database.display()), error);
     if !database.try_exists().map_err(failed)? {
         make_file(&directory.join(MARK_FILE)).map_err(failed)?;
-        // A name that is durable before the mark's is would be a database that lost its content.
+        // If the database's name became durable before the mark's, it would look like a database that lost its content.
         directory::sync(directory)?;
         make_file(&database).map_err(failed)?;
     }
@@ -45,14 +46,14 @@ pub(super) fn look(directory: &Path) -> Result<Stage, StoreError> {
     }
     match std::fs::metadata(&database) {
         Ok(file) if file.len() == 0 => Err(lost_its_content(&database)),
-        // A reader finds out for itself that nothing is there.
+        // A reader finds out for itself that there is no data.
         Ok(_) => Ok(Stage::Made),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Stage::Made),
         Err(error) => Err(failed(error)),
     }
 }
 
-/// Takes the mark away, durably. From here on there is data.
+/// Removes the mark, durably. From here on there is data.
 pub(super) fn finish(directory: &Path) -> Result<(), StoreError> {
     let mark = directory.join(MARK_FILE);
     std::fs::remove_file(&mark)

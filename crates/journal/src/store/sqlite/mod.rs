@@ -10,7 +10,7 @@
 //! restoring           there while a backup is put in place of all this (`staging`)
 //! ```
 //!
-//! Here is how it is opened; `store` is what can be done then, and `watch` sees that the files stay where they are.
+//! This file opens it; `store` works with the open database, and `watch` makes sure that the files stay where they are.
 //! `reader` only looks.
 
 mod backfill;
@@ -69,7 +69,7 @@ impl SqliteOpener {
         SqliteOpener { directory, max_bytes: None, upkeep: Upkeep::default(), epoch_at_least: Epoch::default() }
     }
 
-    /// Lets the database file grow to this size and no further, as if the disk were full then.
+    /// Lets the database file grow to this size and no further, as if the disk were full at that point.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = Some(max_bytes);
@@ -82,7 +82,7 @@ impl SqliteOpener {
         self
     }
 
-    /// Raises the epoch to this, where the next one would be less: for data that may have had owners it knows nothing of.
+    /// Raises the epoch to at least this: for data that may have had owners it does not know of.
     #[must_use]
     pub fn with_epoch_at_least(mut self, epoch: Epoch) -> Self {
         self.epoch_at_least = epoch;
@@ -127,8 +127,8 @@ impl Opener for SqliteOpener {
         let failed = |error| store_error("opening", &place, error);
         let mut connection = schema::connect(&path).map_err(failed)?;
         // Making the database left a journal that is deleted, and a log that is made. Before the log has anything in it
-        // both must be durable: a journal that came back would undo what the log builds on. And SQLite ignores when
-        // its own sync of the directory fails.
+        // both must be durable: a journal that came back would undo what the log builds on. SQLite ignores a failure of
+        // its own sync of the directory.
         directory::sync(&self.directory)?;
         // Until all is verified, closing must leave the files as they are.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -143,7 +143,7 @@ impl Opener for SqliteOpener {
             read(&connection, &place, partition, visit)?
         };
 
-        // All is as it should be; from here on something is written.
+        // Everything is verified; from here on the store writes.
         if let Some(wal::Place { frame, offset }) = torn {
             wal::cut(&self.directory.join(WAL_FILE), offset)
                 .map_err(|error| StoreError::failed(format!("cutting {place}-wal off at byte {offset}"), error))?;
@@ -177,7 +177,7 @@ impl Opener for SqliteOpener {
     }
 }
 
-/// What there was in the database.
+/// The content of the database.
 #[derive(Default)]
 struct Found {
     epoch: Epoch,
@@ -263,7 +263,7 @@ fn each_record(
     Ok(())
 }
 
-/// Refuses damage that SQLite would not notice. Gives the place from which on the log is torn, if it is.
+/// Refuses damage that SQLite would not notice. Returns the place where the log is torn, if it is.
 fn inspect_wal(directory: &Path) -> Result<Option<wal::Place>, StoreError> {
     let path = directory.join(WAL_FILE);
     let place = path.display().to_string();
@@ -283,12 +283,12 @@ fn inspect_wal(directory: &Path) -> Result<Option<wal::Place>, StoreError> {
     }
 }
 
-/// Begins every session with an empty log, as far as possible. Whether it is.
+/// Begins every session with an empty log, as far as possible. Returns whether it is empty.
 fn start_log_over(connection: &Connection) -> rusqlite::Result<bool> {
     match connection.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE) {
         Ok(_) => Ok(true),
         Err(error) => match error.sqlite_error_code() {
-            // Somebody is looking at the database with other tools, or the disk is full. The log goes on where it is.
+            // Another tool has the database open, or the disk is full. The log goes on where it is.
             Some(ErrorCode::DatabaseBusy | ErrorCode::DiskFull) => Ok(false),
             _ => Err(error),
         },

@@ -1,6 +1,6 @@
 //! A look at a database that changes nothing in it: for checks and for copies, also while a server has it open. All that one
-//! reader sees is of one moment. Servers are never made to wait for it: in a write-ahead log readers and the writer do not
-//! meet, and only the log grows while somebody reads.
+//! reader sees is of one moment. Servers never wait for a reader: in a write-ahead log readers and the writer do not
+//! meet, and only the log grows during a read.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use crate::ids::{Epoch, Position};
 use crate::store::error::StoreError;
 use crate::store::{Recovered, Sizes};
 
-/// A copy is synced each time it has grown by this much, so that the disk is never handed so much at once that the
-/// server's next sync has to wait for it.
+/// A copy is synced each time it has grown by this much, so that the server's next sync never waits for a large backlog
+/// on the disk.
 const COPY_SLICE_BYTES: u32 = 2 << 20;
 
 /// How long to stay out of the way before trying again to read on, and how often before giving up.
 const COPY_RETRY: Duration = Duration::from_millis(10);
 const COPY_RETRIES_MAX: u32 = 1000;
 
-/// Whether a server had the directory open when the reader came.
+/// Says whether a server had the directory open when the reader came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
     No,
@@ -45,7 +45,7 @@ pub struct SqliteReader {
     _lock: Option<File>,
 }
 
-/// What `read` found beside the records, all of it verified.
+/// The findings of `read` beside the records, all of them verified.
 #[derive(Debug)]
 pub(crate) struct Outline {
     pub(crate) epoch: Epoch,
@@ -55,7 +55,7 @@ pub(crate) struct Outline {
 }
 
 impl SqliteReader {
-    /// Of a data directory. Where no server runs, the log is inspected as it is at a start.
+    /// A reader of a data directory. If no server runs, it inspects the log as a start does.
     pub fn of_directory(directory: &Path, partition: u32) -> Result<Self, StoreError> {
         let path = directory.join(DATABASE_FILE);
         let stage = making::look(directory)?;
@@ -86,7 +86,7 @@ impl SqliteReader {
         })
     }
 
-    /// Of a backup, which nobody writes to.
+    /// A reader of a backup, which no process writes to.
     pub fn of_file(path: &Path, partition: u32) -> Result<Self, StoreError> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -132,7 +132,7 @@ impl SqliteReader {
         self.in_use
     }
 
-    /// What is worth telling, such as a torn tail.
+    /// Messages for the operator, such as a torn tail.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -143,11 +143,11 @@ impl SqliteReader {
 
     /// The version of the tables. That of the records in them is `record::FORMAT_VERSION`.
     pub fn schema_version(&self) -> i32 {
-        // Others are not recognised.
+        // Other versions are not recognised.
         SCHEMA_VERSION
     }
 
-    /// Verifies all there is and shows it to `visit`, in the order of `Opener::open`.
+    /// Verifies the whole stream and shows it to `visit`, in the order of `Opener::open`.
     pub(crate) fn read(
         &self,
         visit: &mut dyn FnMut(Recovered<'_>) -> Result<(), StoreError>,
@@ -169,7 +169,7 @@ impl SqliteReader {
     }
 
     /// Copies the database, as it was when this reader came, to a file that is not there yet; durable when it returns, but
-    /// for its name. Whoever can read the copy knows every pool, so it is for its owner alone.
+    /// for its name. A reader of the copy knows the id of every pool, so the file is private to its owner.
     pub fn copy_to(&self, copy: &Path) -> Result<(), StoreError> {
         let place = copy.display().to_string();
         let failed = |error| store_error("copying", &place, error);
@@ -192,7 +192,7 @@ impl SqliteReader {
                 _ if retries == COPY_RETRIES_MAX => {
                     return Err(StoreError::failed(format!("copying {}", self.place), "somebody keeps it locked"));
                 }
-                // Somebody starts the log over just now.
+                // Another process is starting the log over just now.
                 _ => {
                     retries += 1;
                     std::thread::sleep(COPY_RETRY);

@@ -7,12 +7,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::PAGE_BYTES;
 use crate::store::error::StoreError;
 
-/// "LSHD" in the file's header, so that `file` and we can tell whose it is.
+/// "LSHD" in the file's header, so that `file` and this store can tell whose it is.
 const APPLICATION_ID: i32 = 0x4c53_4844;
 /// The version of the tables. The records in them have their own.
 pub(super) const SCHEMA_VERSION: i32 = 1;
 
-/// How long to wait for somebody who looks at the database with other tools.
+/// How long to wait for another tool that has the database open.
 const BUSY_TIMEOUT_MS: u32 = 5_000;
 
 const TABLES: &str = "
@@ -60,7 +60,7 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     }
-    // Moving the write-ahead log into the database is `backfill`'s business.
+    // `backfill` moves the write-ahead log into the database.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     Ok(connection)
 }
@@ -80,7 +80,7 @@ pub(super) fn connect_to_read(path: &Path, motion: Motion) -> rusqlite::Result<C
     Ok(connection)
 }
 
-/// Whether a file may change while it is read.
+/// Says whether a file may change while it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Motion {
     Live,
@@ -102,8 +102,9 @@ fn uri_path(path: &Path) -> String {
 /// Switches to a write-ahead log, or sees that it is there.
 fn use_log(connection: &Connection) -> rusqlite::Result<()> {
     let mut statement = connection.prepare("PRAGMA journal_mode = WAL")?;
-    // It answers before it commits. Only whoever reads on is told that the commit failed, and that it goes on without a
-    // log, as it does where it cannot have one. Then nothing that is said of logs here would hold.
+    // It answers before it commits. Only a caller that reads the next row learns that the commit failed and that SQLite
+    // goes on without a log, as it does where it cannot have one. Nothing that this store relies on about logs would
+    // hold then.
     let modes = statement.query_map((), |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     match &modes[..] {
         [mode] if mode == "wal" => Ok(()),
@@ -114,8 +115,8 @@ fn use_log(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Whether this is a new database, to be given its tables. One that is not must be ours, of a version we know, and of
-/// this partition.
+/// Returns whether this is a new database, which still needs its tables. Any other database must be ours, of a version
+/// we know, and of this partition.
 pub(super) fn recognise(connection: &Connection, place: &str, partition: u32) -> Result<bool, StoreError> {
     let failed = |error| store_error("reading the header of the database", place, error);
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(failed);
@@ -143,8 +144,8 @@ pub(super) fn recognise(connection: &Connection, place: &str, partition: u32) ->
     }
 }
 
-/// The random bytes that this stream has had from its first day, or, if it was made before there were any, from today on.
-/// Nothing else depends on the table, so its version stays: an older build passes it over.
+/// The random bytes that this stream has had from its first day, or, for a stream from before there were any, from
+/// today on. Nothing else depends on the table, so its version stays: an older build passes it over.
 pub(super) fn secret(connection: &mut Connection) -> rusqlite::Result<[u8; 32]> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
     let has_table = transaction
@@ -178,7 +179,7 @@ pub(super) fn check_structure(connection: &Connection, place: &str) -> Result<()
     }
 }
 
-/// What an error of SQLite means for whoever owns the store.
+/// The meaning of an SQLite error for the owner of the store.
 pub(super) fn store_error(doing: &str, place: &str, error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { place: place.to_owned() },

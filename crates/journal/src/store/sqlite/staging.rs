@@ -19,7 +19,7 @@ use crate::store::error::StoreError;
 
 const STAGE: &str = "restoring";
 
-/// Refuses a directory in which a restore did not come to its end.
+/// Refuses a directory in which a restore did not finish.
 pub(super) fn refuse_unfinished(directory: &Path) -> Result<(), StoreError> {
     let stage = directory.join(STAGE);
     if stage.exists() {
@@ -32,7 +32,7 @@ pub(super) fn refuse_unfinished(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A place to make the new database ready in. Taken away again when this is dropped before it was put in place.
+/// A place to prepare the new database in. It is removed when this is dropped before the database was put in place.
 #[derive(Debug)]
 pub(crate) struct Staging {
     directory: PathBuf,
@@ -48,7 +48,7 @@ impl Staging {
         let lock = DirectoryLock::acquire(directory)?;
         let stage = directory.join(STAGE);
         let failed = |error| StoreError::failed(format!("making {}", stage.display()), error);
-        // Left by a restore that did not come to its end, or even a restore that was about to clear up.
+        // Left by a restore that did not finish, or by one that was about to clean up.
         let is_past_return = stage.exists();
         if is_past_return {
             std::fs::remove_dir_all(stage.join("data")).or_else(not_there).map_err(failed)?;
@@ -57,7 +57,7 @@ impl Staging {
         Ok(Staging { directory: directory.to_owned(), stage, is_past_return, _lock: lock })
     }
 
-    /// Whether there is a database, or a part of one, to be moved out of the way.
+    /// Returns whether there is a database, or a part of one, to be moved out of the way.
     pub(crate) fn is_taken(&self) -> bool {
         [DATABASE_FILE, WAL_FILE].iter().any(|name| self.directory.join(name).exists())
     }
@@ -71,7 +71,7 @@ impl Staging {
         self.data().join(DATABASE_FILE)
     }
 
-    /// Copies a backup in, for its owner alone to read and write, whatever it was before.
+    /// Copies a backup in and makes it private to its owner, whatever its mode was before.
     pub(crate) fn copy_in(&self, from: &Path) -> Result<(), StoreError> {
         let to = self.database();
         let copied = (|| {
@@ -95,7 +95,7 @@ impl Staging {
             let aside = self.directory.join(aside);
             directory::make(&aside)?;
             self.is_past_return = true;
-            // The database first: a log without one is refused at a start, one without its log would not be.
+            // The database goes first: a start refuses a log without a database, but not a database without its log.
             for name in [DATABASE_FILE, WAL_FILE, INDEX_FILE, CUT_FILE] {
                 let from = self.directory.join(name);
                 std::fs::rename(&from, aside.join(name))
@@ -125,7 +125,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.is_past_return {
-            // Nothing was changed; what is left of it keeps a server from starting, which is then told of it.
+            // Nothing was changed; the rest of the stage keeps a server from starting, and the server says so.
             let _ = self.clear();
         }
     }

@@ -17,22 +17,22 @@ use crate::record::Batch;
 use crate::store::error::StoreError;
 use crate::store::{Room, Sizes, Store};
 
-/// Below this much free disk it is time to refuse what makes the journal grow.
+/// Below this much free disk the service refuses commands that make the journal grow.
 const ROOM_LOW_BYTES: u64 = 64 << 20;
 
-/// When housekeeping sets in and how much of it is done at once. The defaults are for use; small ones let a test see all
+/// When housekeeping starts and how much of it is done at once. The defaults are for use; small ones let a test see all
 /// of it in a short run.
 #[derive(Clone, Copy, Debug)]
 pub struct Upkeep {
     /// From this length on the write-ahead log is copied into the database by the thread …
     pub wal_soft_frames: u64,
-    /// … and from this length on an append waits for it. Only reached when nobody calls `maintain`.
+    /// … and from this length on an append waits for it. Only reached when `maintain` is not called.
     pub wal_hard_frames: u64,
-    /// How much of the replaced past one call of `maintain` deletes.
+    /// How much replaced data one call of `maintain` deletes.
     pub sweep_batches: u64,
     pub sweep_chunks: u64,
-    /// Free space inside the database is given back when it is more than this and more than twice of what is used: less
-    /// than that is what the next checkpoint needs.
+    /// Free space inside the database is given back when it is more than this and more than twice the used space: the
+    /// next checkpoint needs less than that.
     pub slack_pages: u64,
     pub vacuum_pages: u64,
 }
@@ -60,7 +60,7 @@ const APPEND: &str = "
 
 #[derive(Debug)]
 pub(super) struct SqliteStore {
-    // In the order in which they have to be closed: the lock last.
+    // In the order in which they have to be closed: the lock comes last.
     backfill: Backfill,
     connection: Connection,
     _lock: DirectoryLock,
@@ -74,7 +74,7 @@ pub(super) struct SqliteStore {
     secret: [u8; 32],
     head: Position,
     log: Arc<LogState>,
-    /// When to have it copied again. More than the soft limit only while a reader keeps it from being started over.
+    /// When to order the next copy. More than the soft limit only while a reader keeps it from being started over.
     backfill_at_frames: u64,
     checkpoint: Option<Finished>,
     unfinished: Option<Unfinished>,
@@ -85,12 +85,12 @@ pub(super) struct SqliteStore {
     poisoned: Option<String>,
 }
 
-/// What SQLite says of its write-ahead log after each commit.
+/// SQLite's report on its write-ahead log after each commit.
 #[derive(Debug, Default)]
 pub(super) struct LogState {
     /// Its length.
     pub(super) frames: AtomicU64,
-    /// With `synchronous=FULL` each of them is one sync. Copying the log has its own, off the commit path.
+    /// With `synchronous=FULL` each commit is one sync. Copying the log has syncs of its own, off the commit path.
     pub(super) commits: AtomicU64,
 }
 
@@ -157,7 +157,7 @@ impl SqliteStore {
         }
     }
 
-    /// An error of SQLite is the end: whether what was being written is there can only be found out by opening again.
+    /// An error of SQLite is final: only opening again shows whether the write took effect.
     fn or_poison<T>(&mut self, doing: &str, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         result.map_err(|error| {
             let error = store_error(doing, &self.place, error);
@@ -166,8 +166,8 @@ impl SqliteStore {
         })
     }
 
-    /// Sees that the files are where they were. If not, they are left as they are, for a person to look at: closing would
-    /// copy the log, and delete whatever has its name now.
+    /// Checks that the files are where they were. If not, they are left as they are, for a person to look at: closing
+    /// would copy the log, and delete any file that has its name now.
     fn check_files(&mut self) -> Result<(), StoreError> {
         self.watch.look(self.log.frames.load(Ordering::Relaxed)).inspect_err(|error| {
             self.poisoned = Some(error.to_string());
@@ -221,8 +221,8 @@ impl SqliteStore {
 
     /// The thread has copied most of the log: copies the rest, so that the next commit starts it over.
     fn start_log_over(&mut self, left_frames: u64) -> Result<(), StoreError> {
-        // Much is left where a reader was in the way. Should it have gone this very moment, everybody would wait here for what
-        // the thread can copy next time.
+        // Many frames are left where a reader was in the way. If that reader left at this very moment, all callers
+        // would wait here for frames that the thread can copy next time.
         let is_done = left_frames <= self.upkeep.wal_soft_frames && {
             let copied = backfill::copy(&self.connection);
             self.or_poison("copying the write-ahead log", copied)? == 0
@@ -237,13 +237,13 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Deletes a slice of what the checkpoint replaced. True when there was something.
+    /// Deletes a slice of the data that the checkpoint replaced. True when there was such data.
     fn sweep(&mut self) -> Result<bool, StoreError> {
         Ok(self.sweep_batches()? || self.sweep_chunks()? || self.vacuum()?)
     }
 
     fn sweep_batches(&mut self) -> Result<bool, StoreError> {
-        // The newest batch stays even when it is replaced: it is what says where the head is.
+        // The newest batch stays even when it is replaced: it holds the position of the head.
         let upto = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.upto.0);
         let bound = upto.min(self.head.0.saturating_sub(1));
         let cut = (|| {
@@ -287,7 +287,7 @@ impl SqliteStore {
             return Ok(false);
         }
         let given_back = excess.min(self.upkeep.vacuum_pages);
-        // Before it happens: the thread may copy the log, and so cut the file, at any time after.
+        // This comes before the change: the thread may copy the log, and so cut the file, at any time after.
         self.watch.shrinks_to(all.saturating_sub(given_back));
         let vacuumed = self.connection.execute_batch(&format!("PRAGMA incremental_vacuum({given_back})"));
         self.or_poison("giving back free pages", vacuumed)?;
@@ -401,7 +401,7 @@ impl Store for SqliteStore {
                 left_bytes if left_bytes < ROOM_LOW_BYTES => Room::Low { left_bytes },
                 _ => Room::Enough,
             },
-            // Not knowing is no reason to refuse anybody; a disk that is full says so on the next append.
+            // A failed check is no reason to refuse a caller; a full disk shows on the next append.
             Err(_) => Room::Enough,
         }
     }

@@ -1,6 +1,6 @@
-//! Looks at a write-ahead log before SQLite does. SQLite takes everything up to the first frame that is not right and
-//! silently forgets the rest. That is what a torn tail needs, and what must not happen when a bit flipped in the
-//! middle: acknowledged batches would be gone.
+//! Looks at a write-ahead log before SQLite does. SQLite takes everything up to the first bad frame and silently drops
+//! the rest. A torn tail needs that, but a flipped bit in the middle must not cause it: acknowledged batches would be
+//! gone.
 //!
 //! ```text
 //! header  magic version page-size sequence  salt salt  checksum checksum          8 × u32, big endian
@@ -8,8 +8,8 @@
 //! ```
 //! Checksums are cumulative: each continues the one of the frame before. A frame whose `commit` is not zero ends a
 //! transaction. Since every transaction is synced before the next one begins, a power failure can only hurt the last
-//! one, so at most one commit can be found behind (or in) the first bad frame. Two or more mean damage. For that to
-//! stay true a torn end is cut off before anything is written in its place: the next crash would leave two of them.
+//! one, so at most one commit can be found behind (or in) the first bad frame. Two or more mean damage. To keep this
+//! true, a torn end is cut off before anything is written in its place: the next crash would leave two of them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -24,7 +24,7 @@ const MAGIC_BIG_ENDIAN: u32 = 0x377f_0683;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Everything up to the end is right, or there is nothing.
+    /// Everything up to the end is right, or the log is empty.
     Whole,
     /// The last transaction did not make it. It was never acknowledged.
     Torn(Place),
@@ -46,14 +46,14 @@ pub(super) fn inspect(path: &Path) -> io::Result<Verdict> {
     }
 }
 
-/// Takes away a torn end, durably. SQLite has no use for what is there.
+/// Cuts off a torn end, durably. SQLite does not need those bytes.
 pub(super) fn cut(path: &Path, offset: u64) -> io::Result<()> {
     let log = File::options().write(true).open(path)?;
     log.set_len(offset)?;
     log.sync_all()
 }
 
-/// How long a log with this many frames is at least.
+/// The least length of a log with this many frames.
 pub(super) fn bytes_of_frames(frames: u64) -> u64 {
     let frame_bytes = FRAME_HEADER_BYTES as u64 + u64::from(PAGE_BYTES);
     if frames == 0 { 0 } else { HEADER_BYTES as u64 + frames * frame_bytes }
@@ -80,8 +80,8 @@ fn judge(mut log: impl Read) -> io::Result<Verdict> {
     let mut bad = (!sound).then_some(Place { frame: 0, offset: 0 });
     let mut torn = !sound;
     let mut commits_from_bad = 0;
-    // What the next frame's checksum may continue: the one stored before it and, right after the first bad frame,
-    // also the one that should have been stored.
+    // The checksums that the next frame's checksum may continue: the one stored before it and, right after the first
+    // bad frame, also the one that should have been stored.
     let mut stored_before = (word(&header, 24), word(&header, 28));
     let mut computed_before = None;
     let mut open_transaction = None;
@@ -113,16 +113,16 @@ fn judge(mut log: impl Read) -> io::Result<Verdict> {
 
         computed_before = None;
         if bad.is_some() {
-            // Whatever is of this generation behind its end was on its way when the end came.
+            // Frames of this generation behind the end were being written when the crash came.
             torn |= current;
             commits_from_bad += u32::from(chained && current && commits);
         } else if chained && current {
             open_transaction = if commits { None } else { open_transaction.or(Some(place)) };
         } else {
-            // A frame of an earlier generation, or none yet, is how a log ends; nothing is torn then.
+            // A log ends with a frame of an earlier generation, or with none; nothing is torn then.
             torn = current || chained;
             bad = Some(place);
-            // The one bit that made it a commit may be what flipped.
+            // The flipped bit may be the one that made the frame a commit.
             let lost_commit = || (0..32).any(|bit| sum_after(stored_before, 1 << bit) == stored);
             commits_from_bad += u32::from((chained || current) && (commits || lost_commit()));
             computed_before = Some(computed);
@@ -151,7 +151,7 @@ fn add((mut a, mut b): Sum, bytes: &[u8], big_endian: bool) -> Sum {
     (a, b)
 }
 
-/// Fills the buffer as far as there is something to fill it with.
+/// Fills the buffer as far as there are bytes to read.
 fn read_up_to(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < buffer.len() {
@@ -225,7 +225,7 @@ mod tests {
         let frame = (ends[0] - HEADER_BYTES) / frame_bytes + 1;
         let place = Place { frame: frame as u64, offset: ends[0] as u64 };
         assert_eq!(judge(&without[..]).unwrap(), Verdict::Torn(place));
-        // Zeros alone are room that was made for what never came.
+        // Zeros alone are room that was allocated and never written.
         without.truncate(ends[0] + frame_bytes);
         assert_eq!(judge(&without[..]).unwrap(), Verdict::Whole);
     }
@@ -241,7 +241,7 @@ mod tests {
             flipped[byte] ^= 1 << (bit % 8);
             let verdict = judge(&flipped[..]).unwrap();
             if byte < HEADER_BYTES {
-                // Without a header the page size is what this store uses, which these small pages are not.
+                // Without a header the check assumes the page size of this store, which these small pages do not have.
                 assert!(matches!(verdict, Verdict::Torn(Place { frame: 0, offset: 0 })), "bit {bit}: {verdict:?}");
             } else if byte < last_transaction {
                 let frame = (byte - HEADER_BYTES) / frame_bytes;

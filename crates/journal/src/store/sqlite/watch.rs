@@ -1,6 +1,6 @@
-//! Whether the files that are open are still those that the data directory names, and as long as they were. SQLite goes on
-//! with files that were removed, replaced or cut, and what it writes to them is gone with the process: nothing may be
-//! acknowledged that no restart would find. One look costs two calls of `stat`, so there is one before every append.
+//! Watches that the open files are still those that the data directory names, and that none became shorter. SQLite goes
+//! on with files that were removed, replaced or cut, and its writes to them are gone with the process: a change that no
+//! restart would find must not be acknowledged. One check costs two calls of `stat`, so every append makes one.
 //!
 //! A log that was cut looks like one that was never written, so a mark is left for the next start to find.
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::{DATABASE_FILE, PAGE_BYTES, WAL_FILE, directory, wal};
 use crate::store::error::StoreError;
 
-/// There after a file was cut. A restore moves it away with the rest.
+/// Exists after a file was cut. A restore moves it away with the rest.
 pub(super) const CUT_FILE: &str = "leasehold.cut";
 
 /// Refuses a directory in which a file was cut while a server had it open.
@@ -35,7 +35,7 @@ pub(super) fn refuse_cut(directory: &Path) -> Result<(), StoreError> {
 pub(super) struct Watch {
     database: Watched,
     log: Watched,
-    /// Pages were given back, and the file has not been cut yet where the database ends now.
+    /// Pages were given back, and the file has not been cut to the new end of the database yet.
     is_shrinking: bool,
 }
 
@@ -43,19 +43,19 @@ pub(super) struct Watch {
 struct Watched {
     path: PathBuf,
     identity: Option<(u64, u64)>,
-    /// The file has been this long, and nothing of ours has cut it since.
+    /// The file has been this long, and this store has not cut it since.
     floor_bytes: u64,
 }
 
 impl Watch {
-    /// Of files that were opened a moment ago and that nobody writes to yet.
+    /// Starts with files that were opened a moment ago and that no thread writes to yet.
     pub(super) fn start(directory: &Path) -> Result<Self, StoreError> {
         let database = Watched::start(directory.join(DATABASE_FILE))?;
         let log = Watched::start(directory.join(WAL_FILE))?;
         Ok(Watch { database, log, is_shrinking: false })
     }
 
-    /// Before an append: `log_frames` have been committed to the log since it was started over.
+    /// Called before an append: `log_frames` have been committed to the log since it was started over.
     pub(super) fn look(&mut self, log_frames: u64) -> Result<(), StoreError> {
         self.log.floor_bytes = self.log.floor_bytes.max(wal::bytes_of_frames(log_frames));
         self.log.look()?;
@@ -72,7 +72,7 @@ impl Watch {
         self.database.floor_bytes = self.database.floor_bytes.min(pages * u64::from(PAGE_BYTES));
     }
 
-    /// All of the log is in the database, so it has been cut if it had to be.
+    /// All of the log is in the database, so the file has been cut if it had to be.
     pub(super) fn copied(&mut self) {
         self.is_shrinking = false;
     }
@@ -85,7 +85,7 @@ impl Watched {
         Ok(Watched { path, identity: identity(&found), floor_bytes: found.len() })
     }
 
-    /// Gives its length.
+    /// Returns its length.
     fn look(&self) -> Result<u64, StoreError> {
         let disturbed = |what| StoreError::Disturbed { place: self.path.display().to_string(), what };
         match std::fs::metadata(&self.path) {
@@ -103,7 +103,7 @@ impl Watched {
         }
     }
 
-    /// As well as it goes: the server stops in any case.
+    /// Best effort: the server stops in any case.
     fn leave_mark(&self, why: &StoreError) {
         let directory = self.path.parent().expect("it is a file in a directory");
         let mut options = std::fs::OpenOptions::new();
@@ -124,7 +124,7 @@ fn identity(file: &Metadata) -> Option<(u64, u64)> {
     Some((file.dev(), file.ino()))
 }
 
-/// Elsewhere a file that is open can be neither removed nor replaced.
+/// On other platforms an open file can be neither removed nor replaced.
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> Option<(u64, u64)> {
     None

@@ -1,4 +1,4 @@
-//! Opens what a crash left behind the way the service does, and holds it against what was acknowledged.
+//! Opens the files that a crash left behind the way the service does, and compares them with what was acknowledged.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::disk::Image;
 use super::recording::{Content, Expected};
 use crate::conformance::PARTITION;
 
-/// What was found, in the terms of what is expected.
+/// The findings, in the terms of the expectation.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) content: Arc<Content>,

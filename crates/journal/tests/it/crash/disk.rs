@@ -11,9 +11,9 @@ use std::path::Path;
 
 use super::recording::{Action, Step};
 
-/// What is written in one go or not at all.
+/// The unit that is written in one go or not at all.
 const SECTOR_BYTES: u64 = 512;
-/// What many disks and file systems write in one go.
+/// The unit that many disks and file systems write in one go.
 const BLOCK_BYTES: u64 = 4096;
 
 /// The files of a data directory by name.
@@ -23,7 +23,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Tells images apart. That two have the same one is rare enough for one of them to be passed over.
+    /// Tells images apart. Two images with the same hash are rare enough that one of them may be skipped.
     pub(super) fn hash(&self) -> u32 {
         let mut hasher = crc32fast::Hasher::new();
         for (name, bytes) in &self.files {
@@ -51,7 +51,7 @@ impl Image {
     }
 }
 
-/// The disk at one moment: what is durable, and what is on its way.
+/// The disk at one moment: what is durable, and what is being written.
 #[derive(Debug)]
 pub(super) struct Disk {
     files: Vec<File>,
@@ -99,7 +99,7 @@ pub(super) enum Synced {
     Parent,
 }
 
-/// What is kept or lost as a whole.
+/// A part of a write that is kept or lost as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// The step it is of.
@@ -243,7 +243,7 @@ impl Disk {
         pieces
     }
 
-    /// What is there after a crash that kept some of the pieces.
+    /// The files after a crash that kept some of the pieces.
     pub(super) fn image(&self, pieces: &[Piece], keep: &[bool]) -> Image {
         let kept = || pieces.iter().zip(keep).filter(|(_, keep)| **keep).map(|(piece, _)| piece.of);
         if !self.has_directory && !kept().any(|part| part == Part::Directory) {

@@ -1,9 +1,9 @@
 //! Every state in which a crash can leave the files of the SQLite store, as far as there is time: the store is used under
 //! `strace` (`trace`, `workload`), what it did is played into a disk that keeps only what was synced (`disk`), and after
-//! each step any part of what was on its way is kept (`subsets`). Whatever comes out is opened as the service would
-//! (`check`): everything acknowledged is there, nothing that was never written, and it is never refused.
+//! each step any part of what was on its way is kept (`subsets`). The result is opened as the service would (`check`):
+//! every acknowledged batch is there, no batch that was never written is, and the store is never refused.
 //!
-//! Recovery writes as well, so crashes in the middle of it are played too: what came out of one crash is opened under
+//! Recovery writes as well, so crashes in the middle of it are played too: the result of one crash is opened under
 //! `strace` again, three crashes deep. `LEASEHOLD_CRASH_STATES` asks for more than the usual number of states.
 
 mod check;
@@ -99,7 +99,7 @@ fn a_crash_while_recovering_from_a_torn_tail_is_recovered_from_too() {
     assert!(explored.totals.torn > 0);
 }
 
-/// What a traced process finds.
+/// The files that a traced process finds at its start.
 #[derive(Clone, Debug, Default)]
 struct Start {
     image: Option<Image>,
@@ -215,7 +215,7 @@ struct Explorer<'a> {
 }
 
 impl Explorer<'_> {
-    /// Crashes after every step of a recording that is this thread's.
+    /// Crashes after every step of the recordings that belong to this thread.
     fn walk(&mut self, number: usize, recording: &Recording, pass: usize) {
         let mut disk = Disk::new(recording.start.as_ref());
         for (step_number, step) in recording.steps.iter().enumerate() {

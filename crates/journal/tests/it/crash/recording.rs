@@ -10,7 +10,7 @@ use leasehold_journal::record::{BatchReader, ChunkReader};
 use super::disk::{Image, Synced};
 use super::trace::{Call, Traced};
 
-/// What the journal says to somebody who opens it.
+/// The content of the journal for a process that opens it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     /// Of the last owner.
@@ -24,7 +24,7 @@ pub(super) struct Content {
 
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// What was on the disk before; `None` is not even the directory.
+    /// The disk before; `None` without even the directory.
     pub(super) start: Option<Image>,
     pub(super) steps: Vec<Step>,
     /// After each step: what must be there, or, while something is under way, may be there instead.
@@ -58,7 +58,7 @@ pub(super) struct Expected {
 }
 
 impl Recording {
-    /// What was done to `directory`, which held `start`, and its parent.
+    /// The calls that concern `directory`, which held `start`, and its parent.
     pub(super) fn new(traced: &[Traced], directory: &Path, start: Option<Image>, content: Content) -> Recording {
         let mut names = Names {
             directory: directory.to_owned(),
@@ -129,7 +129,7 @@ impl Names {
     }
 }
 
-/// Follows what the process said about itself.
+/// Follows the marks that the process wrote about itself.
 struct Story {
     now: Expected,
     /// Chunks of the checkpoint under way.

@@ -1,11 +1,12 @@
-//! What a process did to its files, as the system calls say: runs it under `strace` and reads the calls back. What they
-//! mean for a disk is `disk`'s business.
+//! The system calls of a process on its files: runs it under `strace` and reads the calls back. `disk` knows what they
+//! mean for a disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Everything that changes a file or a directory, so that nothing can be missed: what is not understood is refused.
+/// Every call that changes a file or a directory, so that none can be missed: a call that this file does not understand
+/// is refused.
 const CALLS: &str = "trace=?open,?creat,openat,write,?pwrite64,?pwritev,?pwritev2,?writev,?ftruncate,?truncate,?fallocate,\
     fsync,fdatasync,?sync_file_range,?unlink,unlinkat,?rename,?renameat,?renameat2,?link,linkat,?mkdir,mkdirat,?rmdir";
 
@@ -28,7 +29,7 @@ pub(super) enum Call {
         path: PathBuf,
         len: u64,
     },
-    /// Whatever was finished before is durable once this is.
+    /// Writes that were finished before are durable once this is.
     Sync(PathBuf),
     /// The process said something about itself.
     Mark(Vec<u8>),
@@ -41,10 +42,10 @@ pub(super) struct Traced {
     pub(super) ended: usize,
 }
 
-/// What a mark starts with, on the standard error of the process.
+/// The prefix of a mark on the standard error of the process.
 pub(super) const MARK: &[u8] = b"crash-mark ";
 
-/// Runs a program to its end, and tells what it did below `root`.
+/// Runs a program to its end, and returns its calls below `root`.
 pub(super) fn trace(program: &mut Command, root: &Path) -> Vec<Traced> {
     let out = tempfile::NamedTempFile::new().unwrap();
     let status = Command::new("strace")
@@ -86,7 +87,7 @@ impl Reader {
         }
         if let Some(begun) = rest.strip_suffix(" <unfinished ...>") {
             let begun = begun.trim_end_matches(',');
-            // What is written may reach the disk from here on; everything else has happened only when it has ended.
+            // A write may reach the disk from here on; every other call has happened only when it has ended.
             let index = match self.call(begun)? {
                 Some(call @ (Call::Write { .. } | Call::Truncate { .. } | Call::Sync(_) | Call::Mark(_))) => {
                     self.traced.push(Traced { call, ended: usize::MAX });
@@ -155,7 +156,7 @@ impl Reader {
                 assert_eq!(number(len)?, bytes.len() as u64);
                 return Some(Some(Call::Write { path, offset: number(offset)?, bytes }));
             }
-            // Of all the rest nobody here makes any use, and if somebody does it must be understood first.
+            // No process here makes any other call; a new one must be understood first.
             _ => {
                 let touches_ours = strings.iter().any(|string| self.is_ours(&path(string)));
                 assert!(!touches_ours, "a call that is not understood here: {text:.300}");
@@ -170,7 +171,7 @@ impl Reader {
     }
 }
 
-/// Made anew by whoever opens the database first, so it does not matter what a crash leaves of it.
+/// The first process to open the database makes it anew, so it does not matter what a crash leaves of it.
 fn is_fleeting(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with("-shm") || path.extension().is_some_and(|extension| extension == "lock")
@@ -181,7 +182,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
 
-/// What stands in quotes and in angle brackets, all of it in hexadecimal.
+/// The texts in quotes and in angle brackets, all of them in hexadecimal.
 fn strings(args: &str) -> Option<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let mut rest = args;

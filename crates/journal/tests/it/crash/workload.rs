@@ -23,7 +23,7 @@ const UPKEEP: Upkeep = Upkeep {
     vacuum_pages: 3,
 };
 
-/// What a traced process may be told to do.
+/// The tasks of a traced process.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Begin,
@@ -63,7 +63,7 @@ fn grow(directory: &Path) {
         life.append(changes);
         life.maintain();
     }
-    // Nobody maintains, so appends have to do it.
+    // `maintain` is never called, so appends have to do its work.
     for _ in 0..10 {
         life.append(2);
     }
@@ -95,7 +95,7 @@ fn begin(directory: &Path) {
     life.append(24);
 }
 
-/// After a crash: what was found goes on.
+/// After a crash: goes on from what was found.
 fn again(directory: &Path) {
     let mut life = Life::open(directory);
     life.append(1);

@@ -1,5 +1,5 @@
-//! Records that nobody wrote, with a checksum that fits: what is read of them is either an error with a place in it, or
-//! changes and facts that can be written again and read the same.
+//! Made-up records with a checksum that fits: reading one gives either an error with a place in it, or changes and
+//! facts that can be written again and read the same.
 
 mod checks;
 
