@@ -1,10 +1,10 @@
 //! Fuzzing as an ordinary test, with nothing but std: the kept corpus of a target (`fuzz/corpus/<target>`) is replayed, and
-//! then mutated from a seed, so that every run on every machine does the same. What a target makes of an input is a number
-//! of its choosing; an input that leads to a number not seen before is mutated further. That is coverage by hand: cheaper
-//! than the compiler's, and enough to walk past a parser's first refusal. The compiler's is for `make fuzz`, which uses the
-//! same targets and adds to the same corpus.
+//! then mutated from a seed, so that every run on every machine does the same. A target reduces each input to a number
+//! of its choosing; an input that leads to a number not seen before is mutated further. That is coverage by hand:
+//! cheaper than the compiler's, and enough to walk past a parser's first refusal. The compiler's is for `make fuzz`,
+//! which uses the same targets and adds to the same corpus.
 //!
-//! `LEASEHOLD_FUZZ` is how many times as long to look, `LEASEHOLD_FUZZ_SEED` where to start.
+//! `LEASEHOLD_FUZZ` multiplies the length of a run, `LEASEHOLD_FUZZ_SEED` sets where it starts.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,7 +23,7 @@ const INPUT_MAX: usize = 70_000;
 /// Bytes that parsers stumble over.
 const BYTES: [u8; 24] = *b"\0\x01\x7f\x80\xff\t\n\r \"%&+,-./09:;=\\{";
 
-/// What to do to an input: reads it, checks what must hold, and says in a number what it came to.
+/// The function under test: reads an input, checks its promises, and returns a number for the outcome.
 pub type Target = fn(&[u8]) -> u64;
 
 /// Any value as such a number.
@@ -42,7 +42,7 @@ pub fn corpus(name: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))).collect()
 }
 
-/// Replays and mutates. `words` are put in here and there; they should be what the target's language is made of.
+/// Replays and mutates. `words` are inserted here and there; they should be the vocabulary of the target's language.
 /// Panics as the target does, after printing the input.
 pub fn run(name: &str, words: &[&str], target: Target) {
     let began = Instant::now();
@@ -52,7 +52,8 @@ pub fn run(name: &str, words: &[&str], target: Target) {
     let executions = EXECUTIONS * from_environment("LEASEHOLD_FUZZ").unwrap_or(1);
     let outcomes = explore(name, pool, words, executions, target);
     let took_s = began.elapsed().as_secs_f64();
-    // Past the test harness, which swallows what a test that passes says; in one piece, as tests run side by side.
+    // Printed past the test harness, which swallows the output of a passing test; in one piece, as tests run side by
+    // side.
     let line = format!(
         "fuzz: {name}: {kept} kept inputs, {executions} mutations, {outcomes} different outcomes, {took_s:.1} s\n"
     );
@@ -110,7 +111,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// One of the pool with a few changes. Recent ones are looked at as often as all the others.
+    /// One input of the pool with a few changes. Recent inputs are picked as often as all the others.
     fn mutation(&mut self, pool: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
         let recent = pool.len().saturating_sub(32);
         let from = if self.below(2) == 0 { &pool[recent..] } else { pool };
@@ -142,7 +143,7 @@ impl Random {
                 let from = self.below(other.len() + 1);
                 input.splice(at.., other[from..].iter().copied());
             }
-            // A number in the way of one that is there.
+            // A number in place of an existing one.
             8 => {
                 let number = *self.of(&[0, 1, u64::from(u32::MAX), i64::MAX.cast_unsigned(), u64::MAX, 1 << 53]);
                 let bytes = if self.below(2) == 0 { number.to_le_bytes().to_vec() } else { number.to_string().into() };

@@ -1,15 +1,16 @@
-//! Histories: what clients of a service asked and heard, and whether that can be true. The service itself is not asked.
+//! Histories: the calls and answers of a service's clients, and a check whether they can be true. The checks never ask
+//! the service itself.
 //!
 //! Every answer carries its position in the journal, so the order need not be guessed (`order`): sorted by position, the
 //! answers are a witness. Two checks go along it.
 //!
-//! * [`check`] knows pools. It carries what may have happened unheard as bounds, in one walk of O(n log n), however many
+//! * [`check`] knows pools. It carries possible unheard effects as bounds, in one walk of O(n log n), however many
 //!   calls went unanswered, and overlooks a little. The simulation runs it on every world.
-//! * [`search`] knows pools, claims and locks, and overlooks nothing that the answers show: calls without an answer are
-//!   tried at every position where they may have happened, and as never having happened.
+//! * [`search`] knows pools, claims and locks, and overlooks nothing that the answers show: it tries calls without an
+//!   answer at every position where they may have happened, and as never having happened.
 //!
-//! What happens without anybody asking is allowed where it could have happened: a lease runs out, but not before the time
-//! of asking + ttl. Downtime only makes leases longer, so this holds whatever the service went through.
+//! Effects that need no call are allowed where they could have happened: a lease runs out, but not before the time of
+//! asking + ttl. Downtime only makes leases longer, so this holds through every fault of the service.
 //!
 //! One clock for all `start_us` and `end_us`; the server's clocks do not matter.
 
@@ -32,7 +33,7 @@ pub struct Stamp {
     pub epoch: u64,
 }
 
-/// One call, and what came of it.
+/// One call and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
     pub client: String,
@@ -55,7 +56,7 @@ pub enum Outcome {
     },
 }
 
-/// What was asked. The names of pools, claimed resources and locks do not meet.
+/// A call of a client. Pools, claimed resources and locks have separate name spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     // Pools.
@@ -80,11 +81,11 @@ pub enum Call {
         resource: String,
         lease: String,
     },
-    /// How a resource is.
+    /// Shows a resource.
     View {
         resource: String,
     },
-    /// How a lease is.
+    /// Shows a lease.
     ViewLease {
         resource: String,
         lease: String,
@@ -119,7 +120,7 @@ pub enum Call {
     },
 }
 
-/// What is to become of a claim.
+/// The requested end of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Active,
@@ -168,7 +169,7 @@ impl Call {
         }
     }
 
-    /// The name under which asking twice happens once.
+    /// The idempotency key of the call.
     pub fn key(&self) -> Option<&str> {
         match self {
             Call::Acquire { key, .. } | Call::Claim { key, .. } => key.as_deref(),
@@ -180,7 +181,7 @@ impl Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Configured,
-    /// Whether there was something to delete.
+    /// `true` if there was a pool to delete.
     Deleted(bool),
     /// Holds a slot of a pool: after asking, renewing or looking.
     Held {
@@ -188,11 +189,11 @@ pub enum Answer {
         slot: u32,
         token: u64,
     },
-    /// Stands in line.
+    /// The claim stands in line.
     Waiting {
         lease: String,
     },
-    /// Whether it was held until then.
+    /// `true` if the lease was held until then.
     Released(bool),
     Seen {
         capacity: u32,
@@ -203,16 +204,16 @@ pub enum Answer {
     /// The lease is not, or no longer, held.
     NotHeld,
     NoResource,
-    /// What was asked makes no sense. It is told without a look at anything, so only its place is of interest.
+    /// The call makes no sense. The service answers it without a look at any state, so only the position counts.
     Malformed,
-    /// What the key stood for has ended.
+    /// The lease that the key stood for has ended.
     KeySpent,
     /// A claim is active.
     Active {
         claim: String,
         token: u64,
     },
-    /// A claim waits, and its place is this; 1 is next.
+    /// A claim waits at this place in line; 1 is next.
     InLine {
         claim: String,
         place: u32,
@@ -222,22 +223,22 @@ pub enum Answer {
         claim: String,
         how: End,
     },
-    /// A wish came to nothing: the claim waits, or has ended.
+    /// A wish was refused: the claim waits, or has ended.
     Refused {
         status: Status,
     },
     NoClaim,
-    /// The lock is the caller's.
+    /// The caller holds the lock.
     Locked {
         token: u64,
         how: Taken,
     },
-    /// The lock is another's.
+    /// Another client holds the lock.
     LockedBy {
         holder: String,
         in_grace: bool,
     },
-    /// Only who holds a lock gives it back.
+    /// Only the holder of a lock gives it back.
     NotTheHolder,
     LockSeen {
         /// Client and token.
@@ -252,11 +253,11 @@ pub enum End {
     Released,
     Revoked,
     Expired,
-    /// Given back because nobody could be told of it.
+    /// Handed back because its caller could not be told of it.
     Withdrawn,
 }
 
-/// What a claim is.
+/// The status of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Waiting,
@@ -271,7 +272,7 @@ pub enum Taken {
     Renewed,
 }
 
-/// Why a history cannot be.
+/// Why a history is impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     /// The op that does not fit, by its place in the history.

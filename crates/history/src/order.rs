@@ -1,4 +1,4 @@
-//! The order of things: by position, and within one position by what a step does first.
+//! The order of answers: by position, and within one position by what a step does first.
 
 use super::{Answer, Call, Contradiction, Op, Outcome, Stamp};
 
@@ -8,11 +8,12 @@ pub(crate) struct Witness {
     pub(crate) stamp: Stamp,
     /// Its place in the history.
     pub(crate) op: usize,
-    /// What it saw had happened by then: neither this answer nor any later in the order was given before it.
+    /// The latest time at which the state it saw existed: neither this answer nor any later in the order was given
+    /// before it.
     pub(crate) by_us: u64,
 }
 
-/// The answered ops in the order of what they saw, if there can be such an order.
+/// The answered ops in the order of the states they saw, if there can be such an order.
 pub(crate) fn witness(history: &[Op]) -> Result<Vec<Witness>, Contradiction> {
     let mut witness: Vec<Witness> = Vec::new();
     for (n, op) in history.iter().enumerate() {
@@ -34,7 +35,7 @@ pub(crate) fn witness(history: &[Op]) -> Result<Vec<Witness>, Contradiction> {
     Ok(witness)
 }
 
-/// Of answers with one position, which come first: one step may end something, grant it to another, and be read.
+/// The order of answers with one position: one step may end a lease, grant the slot to another claim, and be read.
 fn rank(op: &Op) -> (u8, u64) {
     match &op.outcome {
         Outcome::Answered { answer, .. } => match (answer, &op.call) {
@@ -52,7 +53,7 @@ fn rank(op: &Op) -> (u8, u64) {
     }
 }
 
-/// An owner that came later has the later positions.
+/// A later owner has the later positions.
 fn check_epochs(witness: &[Witness]) -> Result<(), Contradiction> {
     for pair in witness.windows(2) {
         let [before, after] = pair else { continue };
@@ -65,7 +66,7 @@ fn check_epochs(witness: &[Witness]) -> Result<(), Contradiction> {
     Ok(())
 }
 
-/// What was answered before something else was asked comes no later in the order.
+/// An answer that came before another call was sent comes no later in the order.
 fn check_real_time(history: &[Op], witness: &[Witness]) -> Result<(), Contradiction> {
     let mut by_start: Vec<(u64, u64, usize)> = Vec::new();
     let mut by_end: Vec<(u64, u64)> = Vec::new();

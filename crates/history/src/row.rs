@@ -1,4 +1,4 @@
-//! The sequential model: one resource, its leases, and what may have happened to them unheard.
+//! The sequential model: one resource, its leases, and the effects on them that may have gone unheard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Whether it may have ended, unheard, by this time.
+    /// Returns whether it may have ended, unheard, by this time.
     pub(crate) fn may_be_gone(&self, by_us: u64) -> bool {
         by_us >= self.until_us || self.may_end_from_us.is_some_and(|from_us| from_us <= by_us)
     }
@@ -24,9 +24,9 @@ impl Lease {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
-    /// What the capacity may be; `None` stands for "there is no such resource".
+    /// The possible capacities; `None` stands for "there is no such resource".
     pub(crate) capacities: BTreeSet<Option<u32>>,
-    /// Granted, and not known to have ended. No more than there are slots.
+    /// Granted, and not known to have ended. Never more than there are slots.
     pub(crate) leases: BTreeMap<String, Lease>,
     pub(crate) ended: BTreeSet<String>,
     /// Those that stand in line, by the position at which they were heard of first.
@@ -34,16 +34,16 @@ pub(crate) struct Row {
     pub(crate) last_token: u64,
     /// Every token that was heard of.
     pub(crate) tokens: BTreeSet<u64>,
-    /// What each key led to.
+    /// The claim that each key led to.
     pub(crate) keys: BTreeMap<String, String>,
     /// When calls of unknown outcome that ask for a slot were sent, in order.
     pub(crate) unknown_acquires_us: Vec<u64>,
-    /// Configurations and deletions without an answer: when, and what the capacity would be.
+    /// Configurations and deletions without an answer: the time and the resulting capacity.
     pub(crate) unknown_shapes: Vec<(u64, Option<u32>)>,
 }
 
 impl Row {
-    /// What the capacity may be by this time.
+    /// The possible capacities by this time.
     pub(crate) fn possible(&self, by_us: u64) -> BTreeSet<Option<u32>> {
         let unheard = self.unknown_shapes.iter().filter(|(from_us, _)| *from_us <= by_us).map(|(_, shape)| *shape);
         self.capacities.iter().copied().chain(unheard).collect()
@@ -62,7 +62,7 @@ impl Row {
         self.leases.values().filter(|lease| !lease.may_be_gone(by_us)).count()
     }
 
-    /// Leases that may be held, those included that nobody heard of.
+    /// Leases that may be held, including those that no client heard of.
     pub(crate) fn possible_holders(&self, by_us: u64) -> usize {
         self.leases.len() + self.unknown_acquires_us.partition_point(|sent_us| *sent_us <= by_us)
     }

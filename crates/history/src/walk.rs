@@ -6,7 +6,7 @@ use super::order::{self, Witness};
 use super::row::{Lease, Row, until};
 use super::{Answer, Call, Contradiction, Kind, Op, Outcome};
 
-/// Whether the calls about pools in a history can be. The ops may come in any order.
+/// Checks that the calls about pools in a history are possible. The ops may come in any order.
 pub fn check(history: &[Op]) -> Result<(), Contradiction> {
     Walk::new(history).run(&order::witness(history)?)
 }
@@ -16,12 +16,12 @@ struct Walk<'a> {
     rows: BTreeMap<&'a str, Row>,
     /// When each key was first used, and how often: a lease found by its key may be as old as that.
     uses: BTreeMap<(&'a str, &'a str), (u64, u32)>,
-    /// When something was sent, of which nobody heard the end, that may have ended this lease: a release, or a
-    /// renewal with a shorter ttl.
+    /// When a call was sent that may have ended this lease and whose outcome no client heard: a release, or a renewal
+    /// with a shorter ttl.
     unheard: BTreeMap<(&'a str, &'a str), u64>,
-    /// When a deletion was sent of which nobody heard the end.
+    /// When a deletion was sent whose outcome no client heard.
     unheard_deletion: BTreeMap<&'a str, u64>,
-    /// The token of every lease that anybody heard of.
+    /// The token of every lease that a client heard of.
     tokens: BTreeMap<(&'a str, &'a str), u64>,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
         let earlier = row.waiting.get(lease).copied();
         let overtaken = row.waiting.iter().find(|(_, since)| earlier.is_none_or(|earlier| **since < earlier));
         if let Some((overtaken, since)) = overtaken {
-            // Whoever waits may have left unheard; who is granted later has not.
+            // A waiter may have left unheard; one that is granted later has not.
             let (overtaken, since) = (overtaken.clone(), *since);
             if self.tokens.get(&(resource, overtaken.as_str())).is_some_and(|later| *later > token) {
                 return Err(format!("{lease} overtook {overtaken}, which waits since {since}"));
@@ -230,7 +230,7 @@ impl<'a> Walk<'a> {
                 Err(format!("{lease} has slot {} and token {}", known.slot, known.token))
             }
             Some(_) => Ok(()),
-            // Granted while it stood in line, and heard of now.
+            // Granted while it stood in line; this answer is the first to tell of it.
             None if was_waiting => {
                 let is_taken = row.leases.values().any(|held| held.slot == slot && !held.may_be_gone(end_us));
                 if is_taken {
@@ -257,7 +257,7 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             None if row.ended.contains(lease) => Err(format!("{lease} had ended before")),
-            // Granted and given back before anybody heard of the grant.
+            // Granted and given back before a client heard of the grant.
             None if row.waiting.remove(lease).is_some() => {
                 row.end(lease);
                 Ok(())
@@ -296,7 +296,7 @@ impl<'a> Walk<'a> {
         if !(low..=high).contains(&(in_use as usize)) {
             return Err(format!("{in_use} in use was shown, it can be {low} to {high}"));
         }
-        // What an unheard configuration did is known from here on.
+        // The effect of an unheard configuration is known from here on.
         row.capacities = [Some(capacity)].into();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Hand-made histories: those that can be are accepted, those that cannot are rejected for the right reason.
+//! Hand-made histories: possible ones are accepted, impossible ones are rejected for the right reason.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,8 @@ fn what_can_be_is_accepted() {
     println!("history: {count} good histories accepted");
 }
 
-/// The two checks word their reasons each in its own way, so that of the search is only asked for where it is alone.
+/// The two checks word their reasons differently, so a test asks for the reason of the search only where the search
+/// runs alone.
 #[test]
 fn what_cannot_be_with_pools_is_rejected_by_both() {
     let bad = histories(POOLS_BAD);

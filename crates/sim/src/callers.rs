@@ -1,6 +1,6 @@
 //! Exhaustive small scopes of callers: everything that three callers, the store and time can do to one partition, in
-//! every order, to a depth. `scope` walks what the engine does with commands; this walks who asks, leaves, is told and
-//! is gone, which is where claims are left behind that nobody knows of.
+//! every order, to a depth. `scope` walks the engine's handling of commands; this walks callers that ask, leave, are
+//! told and are gone, which can leave claims behind that no caller knows of.
 //!
 //! A partition cannot be copied, so every state is reached by doing everything again from the start; states that look
 //! the same in every respect are reached once.
@@ -15,27 +15,27 @@ use leasehold_engine::{Command, Kind, ResourceKey};
 pub use crate::scope::Walked;
 use bench::Bench;
 
-/// A stretch of time. Two of them are less than what counts of a stretch in which nothing runs.
+/// A stretch of time. Two of them are shorter than the part of a standstill that counts.
 pub const UNIT_US: u64 = 40_000;
 
-/// What is walked: the callers, each with one wish, and what they find.
+/// A scope: the callers, each with one wish, and their resource.
 #[derive(Clone, Debug)]
 pub struct Callers {
     pub wishes: Vec<Wish>,
     pub resource: ResourceKey,
     pub capacity: u32,
-    /// Else what happens counts as durable at once.
+    /// If `false`, every change counts as durable at once.
     pub is_journaled: bool,
-    /// What has happened when the walk begins.
+    /// The steps before the walk begins.
     pub from: Vec<Step>,
     /// The walk ends here.
     pub states_max: usize,
 }
 
-/// What one caller asks for.
+/// The request of one caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Who it is: the client of a lock, the owner of a claim.
+    /// Its name: the client of a lock, the owner of a claim.
     pub client: Option<&'static str>,
     pub key: Option<&'static str>,
     pub ttl: u64,
@@ -43,16 +43,16 @@ pub struct Wish {
     pub wait: u64,
 }
 
-/// One thing that can happen.
+/// One step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Ask(usize),
-    /// It hangs up, wherever its call is.
+    /// The caller hangs up, wherever its call is.
     Leave(usize),
     /// Time passes, and nothing runs.
     Pass,
     Tick,
-    /// The committer takes what there is to the store.
+    /// The committer takes the batch to the store.
     Write,
     /// The append under way is over.
     Land,
@@ -60,11 +60,11 @@ pub enum Step {
     StoreFull,
 }
 
-/// A wish of nobody in particular.
+/// The request of a caller without a name.
 const PLAIN: Wish = Wish { client: None, key: None, ttl: 1, wait: 0 };
 
 impl Callers {
-    /// One who takes a slot, and two who wait for it.
+    /// One caller takes a slot, and two wait for it.
     pub fn of_a_pool(states_max: usize) -> Callers {
         let wishes = vec![Wish { ttl: 2, ..PLAIN }, Wish { wait: 1, ..PLAIN }, Wish { wait: 4, ..PLAIN }];
         Callers {
@@ -83,7 +83,7 @@ impl Callers {
         Callers { from, ..Callers::of_a_pool(states_max) }
     }
 
-    /// The same where nothing is kept.
+    /// The same with a store that keeps nothing.
     pub fn of_a_pool_in_memory(states_max: usize) -> Callers {
         Callers { is_journaled: false, ..Callers::of_a_pool(states_max) }
     }
@@ -103,7 +103,7 @@ impl Callers {
         }
     }
 
-    /// One who takes it, and two calls of another who wait for it, each as long as it likes.
+    /// One client takes it, and two calls of another wait for it, each for its own time.
     pub fn of_a_lock(states_max: usize) -> Callers {
         let bob = Wish { client: Some("bob"), ..PLAIN };
         let wishes =
@@ -118,7 +118,7 @@ impl Callers {
         }
     }
 
-    /// One who takes it, and two who listen for their turn under one key.
+    /// One caller takes it, and two listen for their turn under one key.
     pub fn of_a_claimed_resource(states_max: usize) -> Callers {
         let owned = Wish { client: Some("ann"), ttl: 2, ..PLAIN };
         let shared = Wish { key: Some("ann\nk"), wait: 2, ..owned };
@@ -133,7 +133,7 @@ impl Callers {
         }
     }
 
-    /// Every scope there is.
+    /// All scopes.
     pub fn all(states_max: usize) -> [Callers; 6] {
         [
             Callers::of_a_pool(states_max),
@@ -179,7 +179,7 @@ impl Callers {
         bench
     }
 
-    /// Whatever happens next: nobody is left behind.
+    /// Whichever step comes next, no claim is left without a caller.
     fn check(&self, way: &[Step]) {
         let told = |what: &str| format!("{what} after {way:?}");
         self.play(way).everybody_leaves(&told("all leave"));
@@ -196,7 +196,7 @@ impl Callers {
     }
 }
 
-/// Says how it came to a panic.
+/// Prints the way to a panic.
 struct Told<'a>(&'a [Step]);
 
 impl Drop for Told<'_> {

@@ -1,5 +1,5 @@
-//! A disk, at the level of the writes to its files. What was not synced is lost, torn or reordered by a power cut and
-//! kept by the death of a process alone. On it, a journal: one file of framed records, one checkpoint file that is
+//! A disk, at the level of the writes to its files. A power cut loses, tears or reorders writes that were not synced;
+//! the death of a process alone keeps them. On it, a journal: one file of framed records, one checkpoint file that is
 //! written aside and renamed into place.
 //!
 //! ```text
@@ -50,7 +50,7 @@ struct File {
     pending: Vec<(usize, Vec<u8>)>,
 }
 
-/// What a power cut did to the writes that were not synced.
+/// The effect of a power cut on the writes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     Nothing,
@@ -124,7 +124,7 @@ impl Disk {
         }
     }
 
-    /// The next sync fails; whether the pages got there nobody can tell.
+    /// The next sync fails; the fate of its pages is unknown.
     pub fn fail_next_sync(&self) {
         self.files().sync_fails = true;
     }
@@ -144,7 +144,7 @@ impl Disk {
     /// Flips a bit of a record that is not the last one. `false` when there is none.
     pub fn flip_bit(&self, rng: &mut Rng) -> bool {
         let mut files = self.files();
-        // Something sound must follow: at the very end damage cannot be told from a torn tail.
+        // A sound record must follow: at the very end damage cannot be told from a torn tail.
         let mut frames = frames(&files.log.durable);
         frames.retain(|&(start, len)| BatchReader::open(&files.log.durable[start..start + len]).is_ok());
         if frames.len() < 2 || files.flipped.is_some() || !files.log.pending.is_empty() {
@@ -189,7 +189,7 @@ fn frames(log: &[u8]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Whether a sound record begins anywhere after `from`: then what is wrong before it is no torn tail.
+/// Returns whether a sound record begins anywhere after `from`: then damage before it is no torn tail.
 fn sound_record_after(log: &[u8], from: usize) -> bool {
     (from + 1..log.len()).any(|at| {
         log[at..].starts_with(b"LHB\n")
@@ -211,7 +211,7 @@ impl Opener for Disk {
         if files.is_full {
             return Err(StoreError::Full { place: "the disk".to_owned() });
         }
-        // What an earlier process wrote and did not sync is in the page cache: it is there from now on, or never was.
+        // Unsynced writes of an earlier process are in the page cache: they are there from now on, or never were.
         files.log.sync();
         let mut notes = Vec::new();
         let mut end = 0;
@@ -222,7 +222,7 @@ impl Opener for Disk {
             if !is_sound && !sound_record_after(&files.log.durable, start) {
                 break;
             }
-            // Damage with something sound after it is the verifier's to name.
+            // The verifier names damage that is followed by a sound record.
             tail.push(record.to_vec());
             end = start + len;
         }
@@ -342,7 +342,7 @@ impl Store for DiskStore {
         if !files.log.pending.is_empty() || files.flipped.is_some() {
             return Ok(true);
         }
-        // A new log without what the checkpoint replaced, renamed into place.
+        // A new log without the records that the checkpoint replaced, renamed into place.
         let mut kept = Vec::new();
         for (start, len) in frames(&files.log.durable) {
             let record = &files.log.durable[start..start + len];

@@ -1,4 +1,4 @@
-//! What can go wrong in a world, and how often it did.
+//! The faults of a world, and how often each happened.
 
 use std::fmt;
 
@@ -42,19 +42,19 @@ faults! {
     Kill = "kill",
     /// The machine dies: writes that were not synced are lost, torn or reordered.
     PowerCut = "power-cut",
-    /// fsync says no, once.
+    /// One fsync fails.
     SyncFails = "sync-fails",
     /// The disk is nearly full.
     DiskLow = "disk-low",
     /// The disk is full.
     DiskFull = "disk-full",
-    /// A bit of the journal flips while nobody looks.
+    /// A bit of the journal flips while no process reads it.
     BitRot = "bit-rot",
     /// One append takes long.
     StoreLate = "store-late",
     /// The store takes long over anything but an append: a part of a checkpoint, its own housekeeping.
     UpkeepHangs = "upkeep-hangs",
-    /// One append takes longer than anybody waits.
+    /// One append takes longer than any caller waits.
     StoreHangs = "store-hangs",
     /// A message to the store is lost.
     StoreRequestLost = "store-request-lost",
@@ -82,7 +82,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How often each happened.
+/// How often each fault happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts(Vec<u64>);
 

@@ -9,11 +9,12 @@
 //!         └───────────────────▶ invariants ◀──────────────────────┘
 //! ```
 //!
-//! What must hold (`invariant`, a file each) is checked against the *ledger*: what the durable bytes say, replayed by a
-//! model that shares no code with the engine, and against what clients were told. The engine's opinion is not asked.
+//! The invariants (`invariant`, a file each) are checked against the *ledger*, which is the durable bytes replayed by a
+//! model that shares no code with the engine, and against the answers that clients got. The checks never rely on the
+//! engine's own view.
 //!
-//! `leasehold-history` checks what clients of the pools heard, and nothing but that; `scope` walks every interleaving of
-//! a small world.
+//! `leasehold-history` checks the answers to clients of the pools, and nothing else; `scope` walks every interleaving
+//! of a small world.
 
 pub mod callers;
 pub mod disk;

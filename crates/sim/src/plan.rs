@@ -1,4 +1,4 @@
-//! What a seed stands for: how big the world is, which faults it has, how long it lasts. Everything that is drawn once.
+//! The meaning of a seed: the size of the world, its faults, its duration. Everything that is drawn once.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub struct Plan {
     pub is_signed_on: bool,
     pub capacity_max: u32,
     pub faults: BTreeSet<Fault>,
-    /// How often a fault that can happen does, in a thousand chances.
+    /// How often a possible fault happens, in a thousand chances.
     pub rate: u64,
     /// Faults happen until then; afterwards everything must come to rest.
     pub chaos_us: u64,
@@ -46,7 +46,7 @@ pub struct Plan {
     pub strike_max_us: u64,
 }
 
-/// What a person, or the shrinker, takes away from a plan.
+/// The parts that a person, or the shrinker, removes from a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cuts {
     pub without: BTreeSet<Fault>,
@@ -69,12 +69,12 @@ impl Plan {
             grace_us: rng.pick(&[0, 1, 200_000, 600_000]),
             retain_us: rng.pick(&[500_000, 2_000_000, 20_000_000]),
             retained_max: rng.pick(&[2, 8, 1000]),
-            // Drawn on the side, so that everything else of a seed stays what it was.
+            // Drawn on the side, so that the rest of a seed keeps its meaning.
             state_bytes_max: Rng::new(seed, 12).pick(&[6_000, u64::MAX, u64::MAX, u64::MAX]),
             claims_max: rng.pick(&[6, 12, 1000]),
             waiting_max: rng.pick(&[2, 5, 1000]),
             resources_max: 1000,
-            // Small enough that more is due than one step does.
+            // Small enough that more deadlines are due than one step handles.
             due_per_step: rng.pick(&[1, 2, 256, 256]),
         };
         let partition_limits = PartitionLimits {
@@ -107,7 +107,7 @@ impl Plan {
         if is_sleepy { plan.sleepy(&mut rng).cut(cuts) } else { plan.cut(cuts) }
     }
 
-    /// Little happens, so that what only time does can be seen: few clients, long leases, long pauses.
+    /// Little happens, so that effects of time alone can be seen: few clients, long leases, long pauses.
     fn sleepy(self, rng: &mut Rng) -> Plan {
         Plan {
             clients: 1 + rng.index(2),

@@ -1,5 +1,5 @@
-//! Planted bugs: each is armed alone, and seeds are run until an invariant breaks. What this shows is that the
-//! simulation can see.
+//! Planted bugs: each is armed alone, and seeds are run until an invariant breaks. This shows that the simulation can
+//! see.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub fn named(name: &str) -> Option<Bug> {
     Bug::ALL.iter().copied().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(name))
 }
 
-/// Runs seeds with this bug until it shows; what needs no world around it shows in the small scopes.
+/// Runs seeds with this bug until it shows; a bug that needs no world around it shows in the small scopes.
 pub fn find(bug: Bug, seeds: u64) -> Option<Found> {
     arm(Some(bug));
     let found = (0..seeds).find_map(|seed| {
@@ -44,7 +44,7 @@ fn in_small_scopes() -> Option<Found> {
     Some(Found { seeds: 0, violation: Violation { invariant: "small scopes", what } })
 }
 
-/// Finds every bug, or the one of this name; the report, and whether all were found.
+/// Finds every bug, or the one of this name; returns the report, and whether all were found.
 pub fn find_all(seeds: u64, only: Option<&str>) -> (String, bool) {
     let mut report = String::new();
     let mut counts = Vec::new();

@@ -8,7 +8,7 @@ use crate::plan::{Cuts, Plan};
 use crate::sometimes::{Rare, RareCounts};
 use crate::world::{Outcome, World};
 
-/// What a run of seeds came to.
+/// The totals of a run of seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub seeds: u64,
@@ -89,7 +89,7 @@ pub fn run_seeds(seeds: std::ops::Range<u64>, mut each: impl FnMut(u64)) -> (Tot
     (totals, None)
 }
 
-/// Takes away whatever is not needed to break the same invariant: kinds of faults, clients, time.
+/// Removes every part that is not needed to break the same invariant: kinds of faults, clients, time.
 pub fn shrink(seed: u64, violation: Violation) -> Failure {
     let mut smallest = Failure { seed, violation, cuts: Cuts::default() };
     let try_cuts = |smallest: &mut Failure, cuts: Cuts| {

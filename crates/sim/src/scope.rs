@@ -18,7 +18,7 @@ const UNIT: u64 = 10;
 const NOW: Moment = Moment { at: Time(1_000), wall: Wall(0) };
 const CLIENTS: u8 = 3;
 
-/// What is walked.
+/// The dimensions of a walk.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub resources: [ResourceKey; 2],
@@ -37,7 +37,7 @@ pub struct Walked {
     pub is_complete: bool,
 }
 
-/// One thing that can happen.
+/// One step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Ask for a slot, and stand in line or not.
@@ -64,7 +64,7 @@ pub enum Action {
         client: u8,
         resource: u8,
     },
-    /// The answer found nobody.
+    /// The answer reached no caller.
     HandBack {
         client: u8,
         resource: u8,
@@ -109,7 +109,7 @@ impl Scope {
         walked
     }
 
-    /// Does one thing to a state, on an engine restored from it.
+    /// Applies one action to a state, on an engine restored from it.
     fn step(&self, facts: &[Fact], action: Action, is_replayed: bool) -> Vec<Fact> {
         let mut engine = restored(facts);
         let mut out = Outbox::default();
@@ -182,7 +182,7 @@ impl Scope {
         })
     }
 
-    /// A release by somebody who has nothing to release.
+    /// A release by a client that holds nothing.
     fn is_in_vain(&self, facts: &[Fact], action: Action) -> bool {
         match action {
             Action::Release { client, resource } => self.mine(facts, client, resource).is_none(),
@@ -259,7 +259,7 @@ fn name(client: u8) -> Arc<str> {
     ["a", "b", "c"][usize::from(client)].into()
 }
 
-/// An id that says whose it is and that no claim has.
+/// An id that shows its client and that no claim has.
 fn fresh(facts: &[Fact], client: u8, resource: u8) -> ClaimId {
     let taken = |id: ClaimId| facts.iter().any(|fact| matches!(fact, Fact::Claim(claim) if claim.claim == id));
     let ids = (0_u128..).map(|n| ClaimId(u128::from(client) << 64 | u128::from(resource) << 32 | n));
@@ -310,7 +310,7 @@ fn canonical(mut facts: Vec<Fact>, now: Time) -> Vec<Fact> {
     let token_ranks: BTreeMap<Token, Token> = tokens.into_iter().zip((1..).map(Token)).collect();
     let order_ranks: BTreeMap<u64, u64> = orders.into_iter().zip(1..).collect();
     let rank = |token: Token| token_ranks.get(&token).copied().unwrap_or(Token(0));
-    // What lies far back makes no difference any more.
+    // The distant past makes no difference any more.
     let shift = |time: Time| match time {
         Time::NEVER => time,
         Time(us) => Time((us + NOW.at.0).saturating_sub(now.0).max(NOW.at.0 - 5 * UNIT)),

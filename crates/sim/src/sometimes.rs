@@ -1,4 +1,4 @@
-//! Rare events, by name. A run that never saw one of them has not tested what it is there for, so it fails.
+//! Rare events, by name. A run that never saw one of them has not tested its purpose, so it fails.
 
 macro_rules! rare {
     ($($name:ident),+ $(,)?) => {
@@ -105,7 +105,7 @@ rare! {
     SharedByOwner,
 }
 
-/// How often each happened.
+/// How often each event happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RareCounts(Vec<u64>);
 

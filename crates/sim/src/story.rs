@@ -1,5 +1,5 @@
-//! What happened in a world, line by line, for people. Only kept when somebody wants to read it; a digest of how the
-//! run went is always kept, so that two runs of a seed can be compared cheaply.
+//! The events of a world, line by line, for people. Only kept when a person wants to read it; a digest of the run is
+//! always kept, so that two runs of a seed can be compared cheaply.
 
 use std::fmt;
 

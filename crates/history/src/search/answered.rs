@@ -1,4 +1,4 @@
-//! An answer in one world: the worlds that may follow, or why it cannot be.
+//! An answer in one world: the worlds that may follow, or why it is impossible.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Known<'_> {
         }
     }
 
-    /// All worlds that are this one but for leases that may have run out, one after the other.
+    /// All worlds that differ from this one only in leases that may have run out, one after the other.
     pub(super) fn with_any_run_out(&self, world: World, by_us: u64) -> BTreeSet<World> {
         let mut open = vec![world];
         let mut all = BTreeSet::new();
@@ -32,7 +32,7 @@ impl Known<'_> {
         all
     }
 
-    /// Worlds in which so many of those that may have run out did.
+    /// Worlds in which this many of the leases that may have run out did.
     pub(super) fn with_run_out(&self, world: World, count: usize, by_us: u64) -> Vec<World> {
         let mut worlds = vec![world];
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Claims: what their answers mean in one world. Their slots are not shown, their places in line are.
+//! Claims: the meaning of their answers in one world. Their answers show places in line, but no slots.
 
 use super::Known;
 use super::answered::{After, no_answer};
@@ -64,7 +64,7 @@ impl Known<'_> {
         }
     }
 
-    /// Made, and active at once: nobody was in line, and something was free.
+    /// The claim was made and active at once: no claim was in line, and a slot was free.
     fn made_active(&self, world: World, one: Witness, claim: &str, token: u64) -> After {
         if self.told.contains_key(claim) {
             return Err(format!("{claim} was made twice"));
@@ -75,7 +75,7 @@ impl Known<'_> {
             (None, None) => format!("{claim} is active, and nothing is there"),
         };
         let mut after = Vec::new();
-        // All that came before it may have run out by then, one after the other.
+        // All claims before it may have run out by then, one after the other.
         for mut world in self.with_any_run_out(world, one.by_us) {
             let Some(slot) = world.free_slot() else { continue };
             let op = &self.history[one.op];
@@ -128,7 +128,7 @@ impl Known<'_> {
         if after.is_empty() { Err(reason) } else { Ok(after) }
     }
 
-    /// Shown to wait, in this place: so many of those before it may have been active, and have run out since.
+    /// The claim waits at this place: the difference of claims before it may have been active, and have run out since.
     fn shown_waiting(&self, world: World, claim: &str, place: Option<u32>, by_us: u64) -> After {
         let mut reason = None;
         let mut open = vec![world];
@@ -187,7 +187,7 @@ impl Known<'_> {
         Ok(worlds.into_iter().filter_map(end).collect())
     }
 
-    /// Shown to have ended in this way.
+    /// The claim has ended in this way.
     fn shown_ended(&self, mut world: World, claim: &str, how: End, by_us: u64) -> After {
         if !self.told.contains_key(claim) {
             return Err(format!("{claim} was never made"));
@@ -215,7 +215,7 @@ impl Known<'_> {
     }
 }
 
-/// What a key leads to is told by its name for the first time, or again.
+/// An answer names the claim that a key leads to, for the first time or again.
 fn named(mut world: World, n: usize, claim: &str) -> Result<World, String> {
     match &world.claims[n].who {
         Who::Told(before) if before != claim => Err(format!("its key led to {before}, now to {claim}")),

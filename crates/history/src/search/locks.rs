@@ -1,4 +1,4 @@
-//! Locks: what their answers mean in one world. A lock stays with its last holder until another takes it.
+//! Locks: the meaning of their answers in one world. A lock stays with its last holder until another takes it.
 
 use super::Known;
 use super::answered::{After, no_answer};
@@ -68,7 +68,7 @@ impl Known<'_> {
         }
     }
 
-    /// Who has the lock, or had it last.
+    /// The client that has the lock, or had it last.
     pub(super) fn lock_of(&self, world: &World) -> Option<(&str, Hold)> {
         let claim = world.claims.first()?;
         match self.call(claim.maker) {
@@ -77,7 +77,7 @@ impl Known<'_> {
         }
     }
 
-    /// Whether a lock can go to a client, from the one who let it lapse.
+    /// Checks that the lock can go to this client, from the client that let it lapse.
     fn may_take(&self, client: &str, from: Option<&str>, lock: Option<(&str, Hold)>, by_us: u64) -> Result<(), String> {
         match lock {
             None if from.is_none() => Ok(()),
@@ -97,7 +97,7 @@ impl Known<'_> {
         hold.until_us.saturating_add(self.rules.grace_us) <= by_us
     }
 
-    /// A client comes to have the lock, whoever had it before.
+    /// A client gets the lock, from any holder.
     pub(super) fn take_lock(&self, world: &mut World, who: Who, op: usize, since: Since) {
         world.claims.clear();
         let n = world.enter(who, op);

@@ -6,13 +6,13 @@
 //!    └───────────── those in which the next answer is true ◀─────────────────────────────────────────┘
 //! ```
 //!
-//! A world (`world`) is one resource as it may be: who holds, who waits, which unanswered calls have not happened yet.
-//! Resources do not touch one another, so each is searched by itself. Worlds that have become the same are one, which is
-//! what keeps this small: in the end only what an unanswered call did matters, not when. If there are too many all the
-//! same, the search gives up, and that is a failure: nothing was shown.
+//! A world (`world`) is one possible state of a resource: its holders, its waiters, and the unanswered calls that have
+//! not happened yet. Resources do not touch one another, so each is searched by itself. Equal worlds are merged, which
+//! keeps this small: in the end the effect of an unanswered call matters, not its time. If there are still too many,
+//! the search gives up, and that is a failure: it has shown nothing.
 //!
-//! A call without an answer is tried in every gap from the time it was asked to the time its process was gone (`silent`).
-//! A lease that may have run out counts as held until something shows that it is not.
+//! The search tries a call without an answer in every gap from the time it was sent to the time its process was gone
+//! (`silent`). A lease that may have run out counts as held until an answer shows that it is not.
 
 mod answered;
 mod claims;
@@ -27,10 +27,10 @@ use crate::order::{self, Witness};
 use crate::{Answer, Call, Contradiction, End, Kind, Op, Outcome, Status};
 use world::{Since, World};
 
-/// What is known of the service beforehand.
+/// Settings of the service that are known beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How long after its end a lock is its last holder's.
+    /// How long after its end only the last holder may take a lock.
     pub grace_us: u64,
     /// The search gives up past this many worlds at once.
     pub worlds_max: usize,
@@ -42,7 +42,7 @@ impl Default for Rules {
     }
 }
 
-/// How hard it was.
+/// The effort of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Searched {
     pub answered: usize,
@@ -55,7 +55,7 @@ pub struct Searched {
     pub widest: usize,
 }
 
-/// Whether a history can be. The ops may come in any order.
+/// Checks that a history is possible. The ops may come in any order.
 pub fn search(history: &[Op], rules: Rules) -> Result<Searched, Contradiction> {
     let witness = order::witness(history)?;
     let mut by_resource: BTreeMap<(Kind, &str), Walk<'_>> = BTreeMap::new();
@@ -79,7 +79,7 @@ pub fn search(history: &[Op], rules: Rules) -> Result<Searched, Contradiction> {
     Ok(searched)
 }
 
-/// Where along the witness each claim is spoken of for the last time.
+/// The last place along the witness that mentions each claim.
 fn last_mentions<'a>(history: &'a [Op], witness: &[Witness]) -> BTreeMap<&'a str, usize> {
     let named = |one: &Witness| match &history[one.op].call {
         Call::Update { claim, .. } | Call::ViewClaim { claim, .. } => Some(claim.as_str()),
@@ -88,7 +88,8 @@ fn last_mentions<'a>(history: &'a [Op], witness: &[Witness]) -> BTreeMap<&'a str
     witness.iter().enumerate().filter_map(|(place, one)| Some((named(one)?, place))).collect()
 }
 
-/// How a claim ended does not matter once nobody speaks of it any more: worlds that differ in nothing else are one.
+/// The ending of a claim does not matter once no later answer mentions the claim: worlds that differ in nothing else
+/// are merged.
 fn forget(worlds: BTreeSet<World>, matters: impl Fn(&str) -> bool) -> BTreeSet<World> {
     if worlds.iter().all(|world| world.ends.keys().all(|claim| matters(claim))) {
         return worlds;
@@ -115,17 +116,17 @@ struct Walk<'a> {
     known: Known<'a>,
 }
 
-/// What is the same in every world.
+/// The knowledge that is the same in every world.
 struct Known<'a> {
     history: &'a [Op],
     rules: Rules,
-    /// Leases and claims that somebody was told of, and the token of those that had one.
+    /// Leases and claims that a client was told of, and the token of those that had one.
     told: BTreeMap<&'a str, Option<u64>>,
-    /// What each key was told to stand for.
+    /// The claim that each key was told to stand for.
     keys: BTreeMap<&'a str, &'a str>,
-    /// How claims were told to have ended.
+    /// The endings that clients were told.
     ended: BTreeMap<&'a str, End>,
-    /// Unanswered calls whose process was not gone yet, and the earliest that they can have happened.
+    /// Unanswered calls whose process was not gone yet, and the earliest time at which they can have happened.
     open: BTreeMap<usize, Since>,
 }
 
@@ -169,7 +170,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whatever was asked of a process that is gone by now has happened, or never will.
+    /// A call to a process that is gone by now has happened, or never will.
     fn close(&mut self, worlds: BTreeSet<World>, start_us: u64) -> BTreeSet<World> {
         let history = self.known.history;
         let is_gone = |n: &usize| match history[*n].outcome {
@@ -186,7 +187,7 @@ impl<'a> Walk<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// The worlds in which this answer is true, as they are after it.
+    /// The worlds in which this answer is true, in their state after it.
     fn those_with(
         &self,
         worlds: BTreeSet<World>,
@@ -195,7 +196,7 @@ impl<'a> Known<'a> {
     ) -> Result<BTreeSet<World>, Contradiction> {
         let count = worlds.len();
         let mut possible = BTreeSet::new();
-        // The reason that counts is that of the plainest world: the one in which least happened unheard.
+        // The reason that counts is that of the plainest world: the one with the fewest unheard effects.
         let mut reason: Option<(usize, String)> = None;
         for world in worlds {
             let plainness = world.awaited();
@@ -217,7 +218,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What everybody knows after this answer.
+    /// Records what this answer shows for all worlds.
     fn learn(&mut self, op: &'a Op, answer: &'a Answer) {
         let told = match answer {
             Answer::Held { lease, token, .. } => Some((lease, Some(*token))),

@@ -1,4 +1,4 @@
-//! Pools: what their answers mean in one world.
+//! Pools: the meaning of their answers in one world.
 
 use super::Known;
 use super::answered::{After, no_answer};
@@ -112,7 +112,7 @@ impl Known<'_> {
             }
             world.run_out(self, n);
         }
-        // While more hold than the capacity is, somebody's lease must have run out for every one above it.
+        // While there are more holders than the capacity, a lease must have run out for each one above it.
         let too_many = (world.in_use() + 1).saturating_sub(capacity as usize);
         let worlds = self.with_run_out(world, too_many, one.by_us);
         if worlds.is_empty() {
@@ -137,7 +137,7 @@ impl Known<'_> {
         if after.is_empty() { Err(reason) } else { Ok(after) }
     }
 
-    /// A lease that is shown to be held, after whatever it needs for that.
+    /// A lease that the answer shows as held, with the effects that this requires.
     fn still_held(
         &self,
         mut world: World,
@@ -151,7 +151,7 @@ impl Known<'_> {
             return Err(format!("{lease} {had}"));
         };
         while world.claims[n].hold.is_none() {
-            // It was its turn: one of those before it is gone.
+            // Its turn had come: one of the claims before it is gone.
             let Some(&first) = world.may_have_run_out(by_us).first() else {
                 return Err(format!("{lease} waits, slot {slot} is held by another"));
             };
@@ -187,7 +187,7 @@ impl Known<'_> {
         Ok(self.with_run_out(world, most - in_use, by_us))
     }
 
-    /// What a key stood for has ended.
+    /// The lease that a key stood for has ended.
     pub(super) fn spent(&self, world: World, key: &str, by_us: u64) -> After {
         let Some(n) = world.keyed(self, key) else {
             let was_used = |op: &&crate::Op| op.call.key() == Some(key) && op.start_us <= by_us;
@@ -205,7 +205,7 @@ impl Known<'_> {
     }
 }
 
-/// A repeated request is answered with what the first one got.
+/// A repeated request is answered with the lease of the first one.
 fn found_by_key(mut world: World, n: usize, lease: &str, slot: u32, token: u64) -> After {
     match &world.claims[n].who {
         Who::Told(before) if before != lease => return Err(format!("its key led to {before}, now to {lease}")),

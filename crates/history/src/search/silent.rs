@@ -1,5 +1,5 @@
-//! What may have happened in a gap of the witness without anybody hearing of it: calls whose answer was lost took effect, and
-//! what they got was given back again because nobody could be told.
+//! Effects that may have happened unheard in a gap of the witness: calls whose answer was lost took effect, and their
+//! grants were handed back because their callers could not be told.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::row::until;
 use crate::{Call, Contradiction, End, Wish};
 
 impl Known<'_> {
-    /// The worlds as they may be when the next answer is due, those as they were included.
+    /// The possible worlds when the next answer is due, including the present ones.
     pub(super) fn whatever_may_have_been(
         &self,
         worlds: BTreeSet<World>,
@@ -34,12 +34,12 @@ impl Known<'_> {
         Ok(all)
     }
 
-    /// The earliest that an unanswered call can have happened.
+    /// The earliest time at which an unanswered call can have happened.
     fn since(&self, op: usize) -> Since {
         self.open.get(&op).copied().unwrap_or_default()
     }
 
-    /// What an unanswered claim got, given back while the process that knew was there.
+    /// The grant of an unanswered claim, handed back while the process that knew of it lived.
     fn given_back(&self, world: &World) -> Vec<World> {
         let is_open =
             |n: &usize| world.claims[*n].who == Who::Untold && self.open.contains_key(&world.claims[*n].maker);
@@ -53,7 +53,7 @@ impl Known<'_> {
         untold.map(without).collect()
     }
 
-    /// The worlds after an unanswered call took effect; none where it would have had none.
+    /// The worlds after an unanswered call took effect; none if it would have had no effect.
     fn happened(&self, world: &World, op: usize, by_us: u64) -> Vec<World> {
         let (since, start_us) = (self.since(op), self.history[op].start_us);
         let mut next = world.clone();
@@ -95,7 +95,7 @@ impl Known<'_> {
                     Some((true, _)) => {
                         let who = next.claims[0].who.clone();
                         self.relock(&mut next, op, start_us, *ttl_us);
-                        // Renewed by a call that nobody heard of, it may still be that nobody knows.
+                        // If a call renewed it whose answer no client heard, it may still be unknown to all clients.
                         next.claims[0].who = who;
                         changed(next)
                     }
@@ -117,7 +117,7 @@ impl Known<'_> {
         }
     }
 
-    /// Somebody nobody heard of got a slot, or stands in line.
+    /// An unheard call got a slot, or stands in line.
     fn made_unheard(&self, world: &World, op: usize, by_us: u64) -> Vec<World> {
         let (since, is_standing) = (self.since(op), matches!(self.call(op), Call::Claim { .. }));
         let take = |mut world: World| {
@@ -135,14 +135,14 @@ impl Known<'_> {
             waiting.enter(Who::Untold, op);
             worlds.push(waiting);
         }
-        // Which slot it got depends on how many leases had run out by then.
+        // Its slot depends on how many leases had run out by then.
         worlds.extend(self.with_any_run_out(world.clone(), by_us).into_iter().filter_map(take));
         worlds
     }
 
     fn updated_unheard(&self, world: World, claim: &str, wish: Wish, since: Since, by_us: u64) -> Vec<World> {
         let as_found = match wish {
-            // Whose turn it is has been granted already.
+            // A claim whose turn had come has been granted already.
             Wish::Active => return Vec::new(),
             Wish::Revoked => vec![world],
             Wish::Released | Wish::Ttl { .. } => self.in_which_active(world, claim, by_us),

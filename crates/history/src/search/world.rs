@@ -1,4 +1,4 @@
-//! One resource as it may be.
+//! One possible state of a resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) struct World {
     pub(super) last_token: u64,
     /// Calls without an answer that have not happened, by their place in the history.
     pub(super) awaited: BTreeSet<usize>,
-    /// How claims ended that nobody was told of yet.
+    /// The endings of claims that no client was told of yet.
     pub(super) ends: BTreeMap<String, End>,
 }
 
@@ -37,16 +37,16 @@ pub(super) enum Who {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hold {
     pub(super) slot: u32,
-    /// Once somebody was told.
+    /// Known once a client was told.
     pub(super) token: Option<u64>,
-    /// Greater than this it must be.
+    /// It must be greater than this.
     pub(super) token_above: u64,
     /// It cannot have run out before.
     pub(super) until_us: u64,
 }
 
-/// The earliest that something can have been: when, and after which token. Of what happened unheard this is the same
-/// wherever along the witness it is tried, so that the worlds after it are the same, too.
+/// The earliest time at which an effect can have happened, and the token it follows. For an unheard effect this is the
+/// same wherever along the witness it is tried, so that the worlds after it are the same, too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since {
     pub(super) at_us: u64,
@@ -110,7 +110,7 @@ impl World {
         self.holders().filter(|(_, hold)| hold.until_us <= by_us).map(|(n, _)| n).collect()
     }
 
-    /// The slot that the next one gets, if there is one to give.
+    /// The slot that the next claim gets, if one is free.
     pub(super) fn free_slot(&self) -> Option<u32> {
         let capacity = self.capacity.unwrap_or(0);
         if self.in_use() >= capacity as usize {
@@ -123,7 +123,7 @@ impl World {
         self.free_slot().is_none()
     }
 
-    /// A claim comes to hold a slot, no earlier than `since`.
+    /// A claim gets a slot, no earlier than `since`.
     pub(super) fn hold(&mut self, known: &Known<'_>, n: usize, slot: u32, since: Since) {
         let until_us = until(since.at_us, ttl_us(known.call(self.claims[n].maker)));
         self.claims[n].hold = Some(Hold { slot, token: None, token_above: since.token, until_us });
@@ -134,7 +134,7 @@ impl World {
         self.claims.len() - 1
     }
 
-    /// A claim is no more. Whoever is next gets what it held.
+    /// A claim ends. The next in line gets its slot.
     pub(super) fn end(&mut self, known: &Known<'_>, n: usize, since: Since) {
         self.claims.remove(n);
         self.settle(known, since);
@@ -150,7 +150,7 @@ impl World {
         self.end(known, n, since);
     }
 
-    /// Whoever is in line for something free gets it.
+    /// Waiters get the free slots.
     pub(super) fn settle(&mut self, known: &Known<'_>, since: Since) {
         loop {
             let next = self.line().next();
@@ -159,12 +159,12 @@ impl World {
         }
     }
 
-    /// Now, by a call that was asked at `start_us`.
+    /// The present, for a call that was sent at `start_us`.
     pub(super) fn by(&self, start_us: u64) -> Since {
         Since { at_us: start_us, token: self.last_token }
     }
 
-    /// Somebody was told this token for a claim that holds.
+    /// A client was told this token of a claim that holds a slot.
     pub(super) fn show_token(&mut self, n: usize, token: u64) -> Result<(), String> {
         let last = self.last_token;
         let hold = self.claims[n].hold.as_mut().ok_or("it waits, and has a token")?;

@@ -1,5 +1,5 @@
-//! One partition, its callers and its store, done to by hand. What callers know is kept beside, and what the journal says
-//! is replayed beside, and both are compared with what the partition has.
+//! One partition, its callers and its store, driven by hand. The bench keeps what callers know and a replay of the
+//! journal, and compares both with the partition.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use leasehold_journal::{Batch, Clocks, Denial, Epoch, Partition, PartitionLimits
 
 use super::{Callers, Step, UNIT_US, Wish};
 
-/// Where a caller is.
+/// The state of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caller {
     Home,
@@ -23,7 +23,7 @@ enum Caller {
     },
     /// It hung up while its answer waits for the store.
     Gone,
-    /// It was told, and that is all it will be.
+    /// It got its only answer.
     Told,
 }
 
@@ -33,10 +33,10 @@ pub(super) struct Bench<'a> {
     partition: Partition<usize>,
     now_us: u64,
     callers: Vec<Caller>,
-    /// What callers were told that they have.
+    /// The claims that callers were told of.
     known: BTreeSet<ClaimId>,
     written: Option<Batch>,
-    /// Of the last answer.
+    /// The position of the last answer.
     last: Position,
     /// The journal replayed.
     shadow: Shadow,
@@ -44,7 +44,7 @@ pub(super) struct Bench<'a> {
     is_deleted: bool,
 }
 
-/// What the durable bytes say.
+/// The state according to the durable bytes.
 struct Shadow {
     engine: Engine,
     head: Position,
@@ -95,7 +95,7 @@ impl<'a> Bench<'a> {
         bench
     }
 
-    /// What can happen now.
+    /// The steps that can happen now.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = vec![Step::Pass, Step::Tick];
         for (n, caller) in self.callers.iter().enumerate() {
@@ -184,7 +184,7 @@ impl<'a> Bench<'a> {
         self.partition.append_done(self.clocks());
     }
 
-    /// Whoever is there hears its answer; what finds nobody is handed back.
+    /// Each caller that is still there hears its answer; an answer without a caller is handed back.
     fn deliver(&mut self) {
         let mut told = Vec::new();
         self.partition.poll_told(&mut told);
@@ -212,7 +212,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Whether a live claim is there under this caller's key or, of a lock, its name.
+    /// Returns whether a live claim exists under this caller's key or, for a lock, its name.
     fn has_its_own(&self, n: usize) -> bool {
         let Wish { client, key, .. } = self.scope.wishes[n];
         let is_lock = self.scope.resource.kind() == Kind::Lock;
@@ -225,7 +225,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Everything there is becomes durable.
+    /// Everything becomes durable.
     fn store(&mut self) {
         self.land();
         self.deliver();
@@ -236,7 +236,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// All that is due is done, in as many steps as it takes.
+    /// Handles all due deadlines, in as many steps as it takes.
     fn settle(&mut self) {
         for _ in 0..100 {
             self.partition.tick(self.clocks());
@@ -300,7 +300,7 @@ impl<'a> Bench<'a> {
         self.holds_nothing_unknown(what);
     }
 
-    /// The process dies with everything that is only in memory; what is being written may have landed.
+    /// The process dies with everything that is only in memory; a write under way may have become durable.
     pub(super) fn restarts(mut self, what: &str) {
         if let Some(batch) = self.written.take() {
             self.shadow.ahead.extend(decode_batch(&batch.record).expect("a batch just sealed can be read").changes);
@@ -320,7 +320,7 @@ impl<'a> Bench<'a> {
 }
 
 impl Shadow {
-    /// Takes in everything that is durable.
+    /// Takes in all durable changes.
     fn catch_up(&mut self) {
         self.take_in(self.ahead.len());
     }
@@ -333,7 +333,7 @@ impl Shadow {
         }
     }
 
-    /// S6: what an answer shows is so at its position.
+    /// S6: an answer is true at its position.
     fn witness(&mut self, told: &Told<usize>) {
         let behind = usize::try_from(told.position.0.saturating_sub(self.head.0)).expect("few");
         self.take_in(behind);
@@ -361,7 +361,7 @@ fn live(engine: &Engine) -> Vec<ClaimId> {
     claims.collect()
 }
 
-/// The claim that an answer tells whoever asked for it of.
+/// The claim that an answer tells its caller of, if the caller asked for one.
 fn told_of(reply: &Reply) -> Option<ClaimId> {
     match reply {
         Reply::Lease(view) => Some(view.claim),

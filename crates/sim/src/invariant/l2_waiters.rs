@@ -20,7 +20,7 @@ pub(crate) fn on_withdrawal(claim: ClaimId, has_caller: bool, was_asked: bool) -
     ensure(was_asked || !has_caller, "L2", || format!("{claim:?} was withdrawn while its caller waits"))
 }
 
-/// At rest: whoever waits with a connection has one. `callers` counts callers parked at the owner.
+/// At rest: each waiter that needs a connection has one. `callers` counts callers parked at the owner.
 pub(crate) fn at_rest(ledger: &Ledger, callers: usize) -> Check {
     let waiting = ledger.living().filter(|(_, entry)| entry.state == State::Waiting && entry.wait_until != Time::NEVER);
     let waiting = waiting.count();

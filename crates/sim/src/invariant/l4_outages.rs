@@ -1,4 +1,4 @@
-//! L4: after k outages a lease that nobody renews ends within ttl + outages + k·1 s.
+//! L4: after k outages a lease that is not renewed ends within ttl + outages + k·1 s.
 
 use super::{Check, ensure};
 use crate::ledger::{Ledger, State, When};

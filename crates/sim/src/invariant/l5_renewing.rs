@@ -1,5 +1,5 @@
-//! L5: a stall revokes nobody who renews. A renewal that was refused came too late by the time in which it could have
-//! been taken.
+//! L5: a stall revokes no lease that its holder renews. A renewal that was refused came too late by the time in which
+//! it could have been taken.
 
 use leasehold_engine::{ClaimId, Ending};
 

@@ -1,4 +1,4 @@
-//! L6: the service answers again after every fault without help. Once faults stop, everybody gets an answer.
+//! L6: the service answers again after every fault without help. Once faults stop, every caller gets an answer.
 
 use super::{Check, ensure};
 

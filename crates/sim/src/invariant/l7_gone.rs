@@ -1,4 +1,4 @@
-//! L7: nothing is held, and nothing waits, for callers who are gone. Of every claim that lives, a caller was told, or is
+//! L7: nothing is held, and nothing waits, for callers that are gone. A caller was told of every live claim, or is
 //! about to be.
 
 use leasehold_engine::ClaimId;
@@ -17,7 +17,7 @@ pub(crate) fn at_rest(ledger: &Ledger, is_stood_for: impl Fn(ClaimId, &Entry) ->
     Ok(())
 }
 
-/// Whoever waited with a connection when another process served has none any more.
+/// A waiter whose connection belonged to an earlier process has lost it.
 pub(crate) fn on_grant(claim: ClaimId, entry: &Entry, epoch: u64) -> Check {
     let is_orphan =
         entry.state == State::Waiting && entry.wait_until != leasehold_engine::Time::NEVER && entry.epoch < epoch;

@@ -1,5 +1,5 @@
-//! L8: how long a caller waits is its own affair: it is told that there was nothing when its own wait is over, neither
-//! earlier nor later, whoever shares its place.
+//! L8: each caller waits for its own time: it is told that there was nothing when its own wait is over, neither earlier
+//! nor later, also when it shares its place.
 
 use super::{Check, ensure};
 use crate::ledger::When;

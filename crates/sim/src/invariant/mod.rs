@@ -1,4 +1,4 @@
-//! What must hold, one file each. They look at the ledger (durable bytes) and at what clients were told.
+//! The invariants, one file each. They look at the ledger (durable bytes) and at the answers that clients got.
 
 pub(crate) mod l1_settled;
 pub(crate) mod l2_waiters;

@@ -1,4 +1,4 @@
-//! Disk full: grants are refused first, so that releases and expiries still fit; who has something keeps it.
+//! Disk full: grants are refused first, so that releases and expiries still fit; holders keep their leases.
 
 use leasehold_engine::{Command, Time};
 
@@ -9,7 +9,7 @@ pub(crate) fn on_claimed(was_low: bool) -> Check {
     ensure(!was_low, "room", || "a claim was taken on while the disk is nearly full".to_owned())
 }
 
-/// A call was refused because the disk is nearly full, with all that happened being durable: it asked for something new.
+/// A call was refused because the disk is nearly full, while all changes were durable: it asked for something new.
 pub(crate) fn on_refusal(ledger: &Ledger, command: &Command, at: Time) -> Check {
     let acquire = match command {
         Command::Acquire(acquire) => acquire,

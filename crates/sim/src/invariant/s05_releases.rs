@@ -9,7 +9,7 @@ pub(crate) fn on_grant(claim: ClaimId, entry: &Entry) -> Check {
     ensure(entry.state == State::Waiting, "S5", || format!("{claim:?} was granted while {:?}", entry.state))
 }
 
-/// After a restart: what ended in the journal holds nothing.
+/// After a restart: a claim that ended in the journal holds nothing.
 pub(crate) fn on_recovery(ledger: &Ledger, facts: &[Fact]) -> Check {
     for fact in facts {
         let Fact::Claim(fact) = fact else { continue };

@@ -1,4 +1,4 @@
-//! S6: no answer shows what is not durable: reads and refusals included. What it shows is in `ledger::witness`.
+//! S6: no answer, read or refusal shows a change that is not durable. `ledger::witness` knows what an answer shows.
 
 use super::{Check, ensure};
 use crate::ledger::Ledger;

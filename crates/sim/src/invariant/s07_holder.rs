@@ -1,4 +1,4 @@
-//! S7: only the live holder renews or releases. Nothing ends or is renewed that nobody named.
+//! S7: only the live holder renews or releases. No claim ends or is renewed unless a caller named it.
 
 use leasehold_engine::{ClaimId, Ending, ResourceKey};
 

@@ -1,4 +1,4 @@
-//! S8: nobody else is granted before the time of sending + ttl on the holder's own monotonic clock. A lease ends no
+//! S8: no other caller is granted before the time of sending + ttl on the holder's own monotonic clock. A lease ends no
 //! earlier than that, and in the journal never before its deadline; locks keep their grace.
 
 use leasehold_engine::{ClaimId, Moment};

@@ -23,7 +23,7 @@ pub(crate) fn on_answer(ledger: &Ledger, epoch: u64, position: u64) -> Check {
     ensure(position <= end, "S10", || format!("epoch {epoch} answered at {position}, its reign ended at {end}"))
 }
 
-/// Found at a restart and never reported durable: only what was sent and not answered may be there.
+/// Found at a restart and never reported durable: only a batch that was sent and not answered may be there.
 pub(crate) fn on_found(sent: Option<&Batch>, record: &[u8]) -> Check {
     let was_sent = sent.is_some_and(|batch| batch.record == record);
     ensure(was_sent, "S10", || "the journal has a batch that was not the one being written".to_owned())

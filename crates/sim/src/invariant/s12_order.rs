@@ -10,7 +10,7 @@ pub(crate) fn on_grant(row: &Row, claim: ClaimId) -> Check {
     ensure(next == Some(&claim), "S12", || format!("{claim:?} was granted, {next:?} is next"))
 }
 
-/// A process said something at `before`, and now at `position`.
+/// A process gave an answer at `before`, and now at `position`.
 pub(crate) fn on_answer(before: u64, position: u64) -> Check {
     ensure(position >= before, "S12", || format!("an answer at {position} left after one at {before}"))
 }

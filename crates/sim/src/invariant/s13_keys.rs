@@ -27,7 +27,7 @@ pub(crate) fn on_answers(ledger: &Ledger, first: ClaimId, second: ClaimId) -> Ch
     ensure(first == second || gone, "S13", || format!("one key got {first:?} and {second:?}"))
 }
 
-/// What was asked with a key is written down with it.
+/// The journal has the key of every claim that was requested with one.
 pub(crate) fn on_grant_answer(ledger: &Ledger, claim: ClaimId, has_key: bool) -> Check {
     let kept =
         ledger.claims.get(&claim).is_none_or(|entry| entry.key.is_some() || !has_key || is_lock(&entry.resource));

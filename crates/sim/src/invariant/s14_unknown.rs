@@ -1,4 +1,4 @@
-//! S14: unknown stays unknown, never a definite "no" that later turns into a "yes"; what was answered 502 is not held.
+//! S14: unknown stays unknown, never a definite "no" that later turns into a "yes"; a grant answered 502 is not held.
 
 use leasehold_engine::ClaimId;
 
@@ -10,8 +10,8 @@ pub(crate) fn on_grant(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
     ensure(entry.seen || !asks.refused.contains(&claim), "S14", || format!("{claim:?} was refused, and is granted now"))
 }
 
-/// At rest, in the process that said 502: nothing of it is left, unless a second caller knows of it, who was not answered
-/// 502 as well.
+/// At rest, in the process that answered 502: its grant is gone, unless a second caller knows of it that was not
+/// answered 502 as well.
 pub(crate) fn at_rest(
     ledger: &Ledger,
     given_up: &[ClaimId],

@@ -1,4 +1,4 @@
-//! S17: what an answer shows of a lease is not more than is left of it when the answer leaves.
+//! S17: an answer shows no more of a lease than is left of it when the answer leaves.
 
 use leasehold_engine::Time;
 

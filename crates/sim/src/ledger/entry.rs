@@ -1,4 +1,4 @@
-//! One claim and one resource, as the journal tells of them.
+//! One claim and one resource, according to the journal.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) struct Held {
 pub(crate) struct Entry {
     pub(crate) resource: ResourceKey,
     pub(crate) claimed: u64,
-    /// Of whoever took it on.
+    /// The epoch of the owner that accepted it.
     pub(crate) epoch: u64,
     /// When that was decided, by the world's clock.
     pub(crate) claimed_us: u64,
@@ -77,8 +77,8 @@ impl Entry {
         self.leases.iter().rev().find(|lease| lease.position <= position)
     }
 
-    /// Whether the lease told of at `told` was still the last one when it ended at `ended`. Otherwise its holder asked
-    /// for another, which may have been shorter.
+    /// Returns whether the lease told at `told` was still the last one when it ended at `ended`. Otherwise its holder
+    /// asked for another, which may have been shorter.
     pub(crate) fn is_last_lease(&self, told: u64, ended: u64) -> bool {
         told < ended && self.leases.iter().all(|lease| lease.position <= told || lease.position > ended)
     }
@@ -87,7 +87,7 @@ impl Entry {
         self.leases.last().map_or(Time::NEVER, |lease| lease.deadline)
     }
 
-    /// Whether its key still names it: until it is forgotten, unless nothing came of it.
+    /// Returns whether its key still names it: until it is forgotten, unless it came to nothing.
     pub(crate) fn keeps_key(&self) -> bool {
         let kind = self.resource.kind();
         self.forgotten.is_none()

@@ -1,5 +1,5 @@
-//! What the durable bytes say: every accepted batch, decoded and replayed by a model that shares no code with the
-//! engine. Invariants of the journal are checked change by change on the way in.
+//! The state according to the durable bytes: every accepted batch, decoded and replayed by a model that shares no code
+//! with the engine. Invariants of the journal are checked change by change on the way in.
 
 mod entry;
 mod replay;
@@ -31,7 +31,7 @@ pub(crate) struct When {
     pub(crate) is_low: bool,
 }
 
-/// What was ever asked for, to find changes that nobody asked for.
+/// All requests so far, to find changes without a request.
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     pub(crate) renewals: BTreeSet<ClaimId>,
@@ -41,9 +41,9 @@ pub(crate) struct Asks {
     pub(crate) unlocks: BTreeSet<(ResourceKey, Arc<str>)>,
     pub(crate) deletions: BTreeSet<ResourceKey>,
     pub(crate) acquisitions: BTreeSet<ClaimId>,
-    /// Definite refusals of these were told.
+    /// Claims whose callers got a definite refusal.
     pub(crate) refused: BTreeSet<ClaimId>,
-    /// Their callers were told that the store was late.
+    /// Claims whose callers were told that the store was late.
     pub(crate) given_up: BTreeSet<ClaimId>,
     /// Grants that a client has heard of.
     pub(crate) acknowledged: BTreeSet<ClaimId>,
@@ -53,7 +53,7 @@ pub(crate) struct Asks {
 pub(crate) struct Ledger {
     /// The last durable position.
     pub(crate) head: u64,
-    /// The epoch of whoever opened the stream last.
+    /// The epoch of the process that opened the stream last.
     pub(crate) epoch: u64,
     /// Each epoch and where the stream ended when it began.
     pub(crate) reigns: Vec<(u64, u64)>,
@@ -64,17 +64,17 @@ pub(crate) struct Ledger {
     pub(crate) live: BTreeSet<ClaimId>,
     pub(crate) rows: BTreeMap<ResourceKey, Row>,
     pub(crate) last_token: u64,
-    /// How much of what is due one step does.
+    /// How many due deadlines one step handles.
     pub(crate) due_per_step: usize,
     /// A standby: the real engine, fed from the durable bytes only.
     pub(crate) standby: Engine,
     pub(crate) rare: RareCounts,
 }
 
-/// What an accepted batch did that others want to know of.
+/// Effects of an accepted batch for the rest of the world.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    /// Leases that ran out: at which position, and when that was decided.
+    /// Leases that ran out: the position, and when that was decided.
     pub(crate) expired: Vec<(ClaimId, u64, When)>,
     pub(crate) withdrawn: Vec<(ClaimId, When)>,
     pub(crate) claimed: Vec<(ClaimId, When)>,
@@ -98,7 +98,7 @@ impl Ledger {
         }
     }
 
-    /// Somebody opened the stream.
+    /// A process opened the stream.
     pub(crate) fn opened(&mut self, epoch: u64) -> Check {
         invariant::s10_fencing::on_open(self.epoch, epoch)?;
         self.epoch = epoch;

@@ -218,7 +218,7 @@ impl Ledger {
         rare.hit_if(how == Ending::Superseded, Rare::LockSuperseded);
         rare.hit_if(how == Ending::Deleted && was == State::Waiting, Rare::WaiterDeletedWithPool);
         rare.hit_if(how == Ending::Deleted && was == State::Active, Rare::PoolDeletedWhileHeld);
-        // Whoever waits and fits is granted next, in the same step.
+        // The next waiter that fits is granted in the same step.
         let is_passed_on = was.holds() && waiting > 0;
         rare.hit_if(is_passed_on && how == Ending::Released, Rare::WaiterGrantedByRelease);
         rare.hit_if(is_passed_on && how == Ending::Expired, Rare::WaiterGrantedByExpiry);

@@ -1,4 +1,4 @@
-//! Whether an answer is true of the state at the position it carries: the ledger is the witness.
+//! Checks that an answer is true of the state at the position it carries: the ledger is the witness.
 
 use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Reply, ResourceKey, Spent};
 
@@ -131,7 +131,7 @@ impl Ledger {
         };
         match (refusal, command) {
             (Refusal::NoneFree { .. }, Command::Acquire(acquire)) => {
-                // Who waited is refused as of the end of its wait; in the same step more may have become due.
+                // A waiter is refused as of the end of its wait; in the same step more deadlines may have become due.
                 let waited = self.claims.iter().find(|(id, entry)| {
                     let is_its = **id == acquire.id || (acquire.key.is_some() && entry.key == acquire.key);
                     is_its && entry.resource == acquire.resource && entry.granted.is_none() && entry.ended_by(position)
@@ -173,7 +173,7 @@ impl Ledger {
                 });
                 ensure(spent, "S13", || "a key was called spent, but nothing that ended had it".to_owned())
             }
-            // Whoever asks for something names no claim that could be missing.
+            // A caller that asks for a slot names no claim that could be missing.
             (Refusal::NoSuchClaim | Refusal::NotHeld { .. } | Refusal::Ended(_), Command::Acquire(acquire)) => {
                 ensure(false, NAME, || format!("{:?} was asked for, and the answer was {refusal:?}", acquire.id))
             }

@@ -98,7 +98,8 @@ impl World {
         }
     }
 
-    /// A batch is durable: the ledger reads it, and clients' clocks are compared with what ended in it.
+    /// A batch is durable: the ledger reads it, and the clocks of clients are compared with the leases that ended in
+    /// it.
     pub(super) fn accept(&mut self, batch: &Batch, whens: &[When]) -> Check {
         let head = self.ledger.head;
         let news = self.ledger.accept(batch, whens, &self.asks)?;
@@ -145,7 +146,7 @@ impl World {
         invariant::l4_outages::check(&self.ledger, self.when())
     }
 
-    /// What was waiting for the append leaves; then housekeeping, as in the committer.
+    /// Answers that waited for the append leave; then housekeeping, as in the committer.
     fn appended(&mut self, node: usize) -> Check {
         let clocks = self.clocks(node);
         let now_us = self.now_us;
@@ -220,7 +221,7 @@ impl World {
         self.after(delay_us, Event::AtStore(message.clone()));
     }
 
-    /// Whatever becomes of its sender, a message that is under way arrives.
+    /// A message that is under way arrives, whatever happens to its sender.
     pub(super) fn arrive_at_store(&mut self, message: &Message) -> Check {
         let is_owner = message.epoch == self.ledger.epoch;
         let answer = match &message.what {
@@ -268,7 +269,7 @@ impl World {
             Said::Kept(false) => self.end_process(node, End::Exit),
             Said::Appended { request, result } => {
                 if process.in_flight.as_ref().is_none_or(|in_flight| in_flight.request != request) {
-                    // An answer to what was answered already.
+                    // A second answer to the same message.
                     return Ok(());
                 }
                 match result {
@@ -321,7 +322,7 @@ impl World {
         }
     }
 
-    /// Before anything is done as the owner: if that may be over, the process ends and answers nothing more.
+    /// Before a node acts as the owner: if its ownership may be over, the process ends and answers nothing more.
     pub(super) fn is_certain(&mut self, node: usize) -> bool {
         if self.plan.place == Place::Embedded {
             return true;

@@ -1,4 +1,4 @@
-//! Who lives in the world: nodes with their processes, clients with what they believe, calls between them.
+//! The inhabitants of the world: nodes with their processes, clients with their beliefs, calls between them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Node {
     pub(super) is_stopped: bool,
     pub(super) stopped_at_us: u64,
     pub(super) stop_seq: u64,
-    /// What came while it was stopped, in order.
+    /// The events that came while it was stopped, in order.
     pub(super) inbox: Vec<Event>,
     /// Millionths by which its clock is fast.
     pub(super) ppm: i64,
@@ -77,7 +77,7 @@ pub(super) struct Process {
     /// When its clock was last read, by the world's.
     pub(super) read_us: u64,
     pub(super) is_low: bool,
-    /// The committer is in the store's hands for something that is no append.
+    /// The committer waits for the store, though nothing is appended.
     pub(super) is_keeping_up: bool,
     /// Of the pulse, in this second: since when, how often it ran, and how often something else was asked of the partition.
     pub(super) pulse: Pulse,
@@ -152,7 +152,7 @@ pub(super) struct Client {
     pub(super) paused_until_us: u64,
     /// Keys it got something for: resource, key, claim.
     pub(super) got: Vec<(ResourceKey, Arc<str>, ClaimId)>,
-    /// How often it asked, in calm weather, whether anybody is there.
+    /// How often it asked, in calm weather, whether the service answers.
     pub(super) probes: usize,
 }
 
@@ -174,7 +174,7 @@ impl Client {
     }
 }
 
-/// What a client believes it holds.
+/// A lease that a client believes it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Holding {
     pub(super) resource: ResourceKey,
@@ -198,7 +198,7 @@ pub(super) struct Retry {
 pub(super) enum CallState {
     Flying,
     AtServer(Option<Ticket>),
-    /// Said, and still inside the process.
+    /// Decided, and still inside the process.
     InChannel {
         untold: Option<ClaimId>,
     },
@@ -217,12 +217,12 @@ pub(super) struct Call {
     pub(super) sent_us: u64,
     pub(super) arrived: Option<When>,
     pub(super) state: CallState,
-    /// The client does not listen any more.
+    /// The client no longer listens.
     pub(super) is_left: bool,
     /// … and the node knows.
     pub(super) is_hung_up: bool,
-    /// Nothing can be concluded from its not having been told: its process ended with it, or before what followed from its
-    /// leaving was durable.
+    /// Its silence proves nothing: its process ended with it, or before the changes that followed from its leaving were
+    /// durable.
     pub(super) is_excused: bool,
     /// Its answer is taken in the instant it is sent, or not at all.
     pub(super) hangs_up_at_answer: bool,
@@ -258,7 +258,7 @@ impl Call {
         }
     }
 
-    /// The claim that its answer tells whoever asked for it of.
+    /// The claim that its answer tells its caller of, if it asked for one.
     pub(super) fn told_of(&self) -> Option<ClaimId> {
         let (Command::Acquire(acquire), Some((Ok(reply), _))) = (&self.command, &self.answer) else { return None };
         match reply {
@@ -272,12 +272,13 @@ impl Call {
         }
     }
 
-    /// Waits at a node, and the node has not heard otherwise.
+    /// Waits at a node that has no news for it.
     pub(super) fn is_parked(&self) -> bool {
         matches!(self.state, CallState::AtServer(Some(_))) && !self.is_hung_up
     }
 
-    /// Whether its own wait is over by then, as far as the world's clock can tell: a node's may run a little faster.
+    /// Returns whether its own wait is over by then, as far as the world's clock can tell: a node's may run a little
+    /// faster.
     pub(super) fn has_waited(&self, until: When) -> bool {
         let Command::Acquire(acquire) = &self.command else { return false };
         let Patience::For { wait_us } = acquire.patience else { return false };
@@ -285,13 +286,13 @@ impl Call {
         waited_us + waited_us / 1_000 >= wait_us
     }
 
-    /// Whether this life of this node answered it 502.
+    /// Returns whether this incarnation of this node answered it 502.
     pub(super) fn is_given_up_by(&self, node: usize, incarnation: u64) -> bool {
         let is_late = matches!(self.answer, Some((Err(Denial::StoreLate), _)));
         is_late && self.node == node && self.incarnation == incarnation
     }
 
-    /// Whether this call may stand behind a claim of this resource, key and client.
+    /// Returns whether this call may stand behind a claim of this resource, key and client.
     pub(super) fn may_stand_for(&self, claim: ClaimId, entry: &crate::ledger::Entry) -> bool {
         let Command::Acquire(acquire) = &self.command else { return false };
         let same_key = acquire.key.is_some() && acquire.key == entry.key;

@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// The committer is in the store's hands for long, though nothing is appended.
+    /// The committer waits long for the store, though nothing is appended.
     fn maybe_hang(&mut self, node: usize, incarnation: u64) {
         if !self.is_idle(node) || !self.fails_at(Fault::UpkeepHangs, 2 * self.plan.rate) {
             return;
@@ -64,7 +64,7 @@ impl World {
         self.after(takes_us, Event::KeptUp { node, incarnation });
     }
 
-    /// Whether its committer is with nothing.
+    /// Returns whether its committer is idle.
     fn is_idle(&self, node: usize) -> bool {
         let process = self.nodes[node].process.as_ref();
         process.is_some_and(|process| process.in_flight.is_none() && !process.is_keeping_up)

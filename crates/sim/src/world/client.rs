@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// The same several times over, in one instant: so much has the same deadline.
+    /// Sends the same request several times in one instant, so that many claims have the same deadline.
     fn ask_in_a_burst(&mut self, client: usize, command: &Command, listen_us: u64) {
         for _ in 0..self.clients[client].rng.range(1, 4) {
             let again = self.again(command);

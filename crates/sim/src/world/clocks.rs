@@ -1,6 +1,6 @@
 //! Every clock of the world: nodes' monotonic and wall clocks, clients' clocks, and the two counters that say how much
-//! of the time could have been service (`fair_us`, never less than what leases may be charged) and how much certainly
-//! was (`served_us`).
+//! of the time could have been service (`fair_us`, never less than the time that leases may be charged) and how much
+//! certainly was (`served_us`).
 
 use leasehold_engine::Wall;
 use leasehold_journal::{Clocks, STRETCH_MAX_US};
@@ -63,7 +63,7 @@ impl World {
         started_us + passed_us
     }
 
-    /// Remembers what service time it is, to tell later when a change was decided.
+    /// Remembers the service time, to tell later when a change was decided.
     pub(super) fn log_time(&mut self, node: usize) {
         let when = self.when();
         let Some(process) = &mut self.nodes[node].process else { return };

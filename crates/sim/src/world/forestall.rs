@@ -1,5 +1,5 @@
-//! Between a deadline and the tick that works it off: no thread wakes in the very instant it asked for, and whatever comes
-//! first then has to make do with time that has passed and was not heeded yet.
+//! Between a deadline and the tick that handles it: no thread wakes in the very instant it asked for, and the first
+//! event after it finds time that has passed and was not handled yet.
 
 use leasehold_engine::Command;
 
@@ -14,9 +14,9 @@ use crate::sometimes::Rare;
 const SOBER_US: u64 = 300_000;
 
 impl World {
-    /// The pulse sleeps on, so that more becomes due. Whether it does.
+    /// The pulse sleeps on, so that more becomes due. Returns whether it does.
     pub(super) fn oversleeps(&mut self, node: usize) -> bool {
-        // Not all the time: what is due is done within a bounded number of ticks.
+        // Not all the time: due deadlines are handled within a bounded number of ticks.
         let is_tired =
             self.nodes[node].process.as_ref().is_some_and(|process| self.now_us > process.overslept_us + SOBER_US);
         if !is_tired || !self.is_due(node) || !self.fails_at(Fault::PulseOversleeps, 3 * self.plan.rate) {
@@ -35,7 +35,7 @@ impl World {
         true
     }
 
-    /// The pulse is about to run: something may come before.
+    /// The pulse is about to run: another event may come before.
     pub(super) fn forestall(&mut self, node: usize) -> Check {
         let process = self.nodes[node].process.as_mut();
         let was_late = process.is_some_and(|process| std::mem::take(&mut process.is_pulse_late));
@@ -59,7 +59,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a deadline has passed since the partition last looked at its clock.
+    /// Returns whether a deadline has passed since the partition last looked at its clock.
     fn is_due(&self, node: usize) -> bool {
         let Some(process) = &self.nodes[node].process else { return false };
         let left_us = process.partition.engine().next_deadline().map(|due| due.since(process.partition.service_time()));

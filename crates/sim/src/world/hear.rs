@@ -1,4 +1,4 @@
-//! An answer arrives: what the client makes of it, and what must be true of it by the client's own clock.
+//! An answer arrives: the client's conclusion, and the promises that must hold by the client's own clock.
 
 use leasehold_engine::{ClaimId, ClaimStatus, Command, LockNews, Refusal, Reply, ResourceKey};
 use leasehold_journal::Denial;
@@ -106,8 +106,8 @@ impl World {
     ) -> Check {
         let epoch = self.calls[id.0].answer.as_ref().map_or(0, |(_, stamp)| stamp.epoch);
         if self.plan.is_careless && epoch < self.ledger.epoch {
-            // A read by somebody who is not the owner any more, and who counts what is left by a clock of its own: what
-            // S11 is there for. Seed 119817.
+            // A read from a node that is no longer the owner and counts the rest by a clock of its own: S11 guards
+            // against that. Seed 119817.
             return Ok(());
         }
         let command = self.calls[id.0].command.clone();
@@ -117,7 +117,7 @@ impl World {
         if let Some(&(expired_position, when)) = self.expired.get(&claim)
             && self.ledger.claims[&claim].is_last_lease(position, expired_position)
         {
-            // It ended before the answer came; by the clock of whoever asked, that may not have been too early.
+            // It ended before the answer came; by the asking client's clock, that must not have been too early.
             self.hit(Rare::LateAnswerOfExpiredLease);
             invariant::s08_lease::by_holders_clock(claim, until_us, when.world_us, left_us)?;
         }
@@ -185,7 +185,7 @@ impl World {
                 self.ask(client, command, 0, 1);
             }
             (Command::Acquire(acquire), Refusal::Locked { .. }) => {
-                // Somebody else has it: what was believed of it is over, as the journal knows.
+                // Another client has it: the earlier belief is over, as the journal knows.
                 let lost = |mine: &Holding| mine.resource == acquire.resource;
                 let is_over = |mine: &Holding| {
                     self.ledger.claims.get(&mine.claim).is_none_or(|entry| matches!(entry.state, State::Ended(_)))

@@ -34,7 +34,7 @@ use crate::rng::Rng;
 use crate::sometimes::{Rare, RareCounts};
 use crate::story::Story;
 
-/// What an event is about. Node events name the incarnation they were meant for, and are void in another.
+/// The events of the world. Node events name the incarnation they were meant for, and are void in another.
 #[derive(Debug)]
 enum Event {
     /// A client has time to do something.
@@ -77,7 +77,7 @@ enum Event {
         node: usize,
         incarnation: u64,
     },
-    /// What the store did beside appends is over.
+    /// The store's work beside appends is over.
     KeptUp {
         node: usize,
         incarnation: u64,
@@ -91,7 +91,7 @@ enum Event {
     RoomAgain {
         is_full: bool,
     },
-    /// Something goes wrong.
+    /// A fault strikes.
     Strike,
     Calm,
 }
@@ -108,7 +108,7 @@ pub struct Outcome {
     pub answers: u64,
     pub changes: u64,
     pub story: String,
-    /// Of everything that happened; equal for equal runs.
+    /// A digest of all events; equal for equal runs.
     pub digest: u64,
 }
 
@@ -135,7 +135,7 @@ pub struct World {
     lost: Option<(Batch, Vec<When>)>,
     ledger: Ledger,
     asks: Asks,
-    /// Claims that an answer told their caller of: it left the process, so nobody can tell whether it arrived.
+    /// Claims that an answer told their caller of: it left the process, and no check can tell whether it arrived.
     known: BTreeSet<ClaimId>,
     /// The last expiry of each lease: position and when.
     expired: BTreeMap<ClaimId, (u64, When)>,
@@ -293,7 +293,7 @@ impl World {
         self.at(self.now_us + delay_us, event);
     }
 
-    /// Whether a fault that could happen here does.
+    /// Returns whether a possible fault happens now.
     fn fails(&mut self, fault: Fault) -> bool {
         self.fails_at(fault, self.plan.rate)
     }

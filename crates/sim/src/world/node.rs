@@ -25,13 +25,13 @@ const KEEP_ALIVE_EVERY_US: u64 = 300_000;
 pub(super) enum End {
     Killed,
     PowerCut,
-    /// By itself: the store said no for good, or it is not the owner any more.
+    /// By itself: the store failed for good, or it is not the owner any more.
     Exit,
-    /// It was told to, and is done.
+    /// It was told to stop, and has finished.
     ShutDown,
 }
 
-/// Passes on what a stream has and remembers it.
+/// Passes on the records of a stream and remembers them.
 struct Watched<'a> {
     inner: &'a dyn Opener,
     batches: RefCell<Vec<Vec<u8>>>,
@@ -61,7 +61,7 @@ impl World {
             return Ok(());
         }
         if let Place::Cluster { .. } = self.plan.place {
-            // Everybody tries; the store gives the stream to whoever comes first after the lease has run out.
+            // Every node tries; the store gives the stream to the first one that comes after the lease has run out.
             let is_reachable = self.now_us >= self.nodes[node].cut_until_us && !self.nodes[node].is_stopped;
             if self.now_us < self.owned_until_us || !is_reachable {
                 self.start_after(node, 150_000);
@@ -97,7 +97,7 @@ impl World {
             if header.first.0 <= self.ledger.head {
                 continue;
             }
-            // Durable, and nobody was told.
+            // Durable, and no caller was told.
             invariant::s10_fencing::on_found(lost.as_ref().map(|(batch, _)| batch), record)?;
             is_found = true;
             let batch = Batch { epoch: header.epoch, first: header.first, last: header.last(), record: record.clone() };
@@ -209,7 +209,7 @@ impl World {
             let call = &mut self.calls[id];
             let is_here = call.node == node && call.incarnation == incarnation;
             let waits = matches!(call.state, CallState::AtServer(_) | CallState::InChannel { .. });
-            // An orderly end has written down what followed from everything that it said.
+            // An orderly end has made all consequences of its answers durable.
             call.is_excused |= is_here && (waits || how != End::ShutDown);
             if is_here && waits {
                 call.state = CallState::Over;
@@ -252,14 +252,14 @@ impl World {
         let waiting = std::mem::take(&mut body.inbox);
         tell!(self, "node {node} goes on, {} things waited", waiting.len());
         self.rare.hit_if(stopped_us > self.plan.ttl_max_us, Rare::StoppedLongerThanTtl);
-        // Whatever thread runs first: requests, the pulse or the store's answer. The order is the world's to choose.
+        // The threads may run in any order: requests, the pulse or the store's answer. The world chooses the order.
         for event in waiting {
             let delay_us = self.chance.below(300);
             self.after(delay_us, event);
         }
     }
 
-    /// Whether this event must wait because the node stands still.
+    /// Returns whether this event must wait because the node stands still.
     pub(super) fn is_deferred(&mut self, node: usize, event: impl FnOnce() -> Event) -> bool {
         let is_stopped = self.nodes[node].is_stopped;
         if is_stopped {
@@ -268,7 +268,7 @@ impl World {
         is_stopped
     }
 
-    /// While a journal rests, a bit of it may flip: then nobody may open it. A backup helps.
+    /// While a journal rests, a bit of it may flip: then no process may open it. A backup helps.
     fn maybe_rot(&mut self) -> Check {
         if self.plan.place != Place::Embedded || !self.fails_at(Fault::BitRot, 500) {
             return Ok(());
@@ -284,7 +284,7 @@ impl World {
         Ok(())
     }
 
-    /// Every now and then something strikes the owner, or whoever still believes to be it.
+    /// Every now and then a fault strikes the owner, or a node that still believes to be it.
     pub(super) fn strike(&mut self) -> Check {
         if self.is_calm {
             return Ok(());

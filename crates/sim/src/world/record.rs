@@ -1,4 +1,4 @@
-//! What clients of the pools asked and heard, as a history for the checker that knows nothing but that.
+//! The calls and answers of the pools' clients, as a history for the checker that knows nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ impl World {
         })
     }
 
-    /// A key may be used again once what it stood for is forgotten. Whoever only hears the answers cannot know when.
+    /// A key may be used again once its claim is forgotten. A reader of the answers alone cannot know when.
     fn claims_of_worn_keys(&self) -> BTreeSet<ClaimId> {
         let mut by_key: BTreeMap<_, Vec<ClaimId>> = BTreeMap::new();
         for (claim, entry) in &self.ledger.claims {
@@ -96,7 +96,7 @@ fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<Answer> {
             _ => Answer::Seen { capacity: view.capacity, in_use: view.in_use },
         },
         Err(Denial::Refused(Refusal::NoneFree { .. })) => match command {
-            // Who waited is refused as of the end of its wait, which is not told.
+            // A waiter is refused as of the end of its wait, which the answer does not tell.
             Command::Acquire(acquire) if acquire.patience == (Patience::For { wait_us: 0 }) => Answer::Full,
             _ => return None,
         },

@@ -1,4 +1,4 @@
-//! The end: faults stop, clients give back what they have, and everything must come to rest by itself.
+//! The end: faults stop, clients give their leases back, and everything must come to rest by itself.
 
 use leasehold_engine::{Command, ResourceKey, Update, Wish};
 
@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// In calm weather a client asks once more whether anybody is there, gives back what it has, and is done.
+    /// In calm weather a client asks once more whether the service answers, gives its leases back, and is done.
     pub(super) fn wind_down(&mut self, client: usize) {
         let body = &mut self.clients[client];
         body.retries.clear();
@@ -56,7 +56,7 @@ impl World {
         self.after(20_000, Event::Act(client));
     }
 
-    /// Nobody waits, nobody holds, nobody is asked.
+    /// No caller waits, no lease is held, and no call is under way.
     pub(super) fn is_over(&self) -> bool {
         let is_quiet = self.clients.iter().all(|client| client.pending == 0 && client.probes > self.plan.claimed);
         let lapsed = |claim| self.ledger.claims.get(claim).is_some_and(|e| e.state == crate::ledger::State::Lapsed);

@@ -1,5 +1,5 @@
-//! How a node serves: requests in, answers out, callers that leave. The same protocol as the server's driver: an answer
-//! is handed to its caller inside the process first; a caller that is gone by then hands it back.
+//! How a node serves: requests in, answers out, callers that leave. The protocol is that of the server's driver: an
+//! answer is handed to its caller inside the process first; a caller that is gone by then hands it back.
 
 use leasehold_engine::{ClaimId, Command, Refusal, Time};
 use leasehold_journal::{Denial, Request, Told};
@@ -156,7 +156,7 @@ impl World {
         invariant::ensure(told.is_empty(), "S6", || "an answer that depends on a new change left at once".to_owned())
     }
 
-    /// What every answer must keep to, checked before it leaves.
+    /// The promises of every answer, checked before it leaves.
     fn check_answer(&mut self, node: usize, told: &Told<CallId>) -> Check {
         let position = told.position.0;
         self.out.answers += 1;
@@ -263,13 +263,13 @@ impl World {
                     self.pump(node);
                 }
             }
-            // Its answer will find nobody; or it is on its way already.
+            // Its answer will reach no caller; or it is on its way already.
             CallState::AtServer(None) | CallState::Flying | CallState::OnWire | CallState::Over => {}
         }
         Ok(())
     }
 
-    /// The answer leaves the process. From here on nobody can tell whether it arrives.
+    /// The answer leaves the process. From here on no check can tell whether it arrives.
     pub(super) fn wire(&mut self, id: CallId) {
         let node = self.calls[id.0].node;
         if self.calls[id.0].incarnation != self.nodes[node].incarnation {
@@ -291,7 +291,7 @@ impl World {
         self.after(delay_us, Event::Hear(id));
     }
 
-    /// When everything that was said is durable: the live state, the replayed journal and the model are compared.
+    /// When all changes are durable: the live state, the replayed journal and the model are compared.
     pub(super) fn check_at_rest(&mut self, node: usize) -> Check {
         let is_looked_at = self.store_rng.chance(120);
         let Some(process) = &self.nodes[node].process else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! What is looked at from outside whenever a process is at rest or an answer leaves: callers that are gone, callers that
-//! wait, and times that are shown.
+//! Checks from outside whenever a process is at rest or an answer leaves: callers that are gone, callers that wait, and
+//! times that are shown.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::ledger::Entry;
 use crate::sometimes::Rare;
 
 impl World {
-    /// Whether a caller knows of this claim, will be told of it, or may have been by a process that is no more.
+    /// Returns whether a caller knows of this claim, will be told of it, or may have been told by a process that is
+    /// gone.
     pub(super) fn is_stood_for(&self, claim: ClaimId, entry: &Entry) -> bool {
         let stands = |call: &Call| {
             let is_unknown = call.is_excused || call.arrived.is_some() && !self.is_with_owner(call);
@@ -22,18 +23,18 @@ impl World {
         self.known.contains(&claim) || self.calls.iter().any(stands)
     }
 
-    /// Whether the process that it reached is the one that owns the stream.
+    /// Returns whether the process that it reached is the one that owns the stream.
     fn is_with_owner(&self, call: &Call) -> bool {
         self.owner == Some(call.node) && self.nodes[call.node].incarnation == call.incarnation
     }
 
-    /// Whether everything that happened is durable.
+    /// Returns whether all changes are durable.
     pub(super) fn is_settled(&self, node: usize) -> bool {
         let process = self.nodes[node].process.as_ref();
         process.is_some_and(|process| process.in_flight.is_none() && !process.partition.has_batch())
     }
 
-    /// Nobody is parked for longer than it wants to be.
+    /// No caller is parked for longer than it asked for.
     pub(super) fn check_waits(&self, node: usize) -> Check {
         let incarnation = self.nodes[node].incarnation;
         let now = self.when();

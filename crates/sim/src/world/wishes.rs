@@ -1,5 +1,5 @@
-//! What clients want, drawn by chance: few resources, small capacities, short leases, so that they get in each other's
-//! way all the time.
+//! The wishes of clients, drawn by chance: few resources, small capacities, short leases, so that they get in each
+//! other's way all the time.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) fn pool(n: usize) -> ResourceKey {
 }
 
 impl World {
-    /// Something to ask for, and how long to listen.
+    /// A command, and how long to listen.
     pub(super) fn wish(&mut self, client: usize) -> Option<(Command, u64)> {
         if let Some(holding) = self.in_need_of_renewal(client) {
             return self.renewal(client, &holding);
@@ -199,7 +199,7 @@ impl World {
         let resource = self.some_resource(client);
         let rng = &mut self.clients[client].rng;
         if resource.kind() == Kind::Lock {
-            // Nothing to configure; somebody else's lock can be asked to be released, in vain.
+            // There is nothing to configure; a client can ask to release another client's lock, in vain.
             let client = Arc::clone(&self.clients[client].name);
             return Command::Unlock { resource, client, token: None };
         }

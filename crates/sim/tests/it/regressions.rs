@@ -1,4 +1,4 @@
-//! What the simulation found, told again without it, one test a bug.
+//! Bugs that the simulation found, retold without it, one test each.
 
 use leasehold_engine::{
     Acquire, ClaimId, Command, Engine, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Time, Update,
@@ -8,7 +8,7 @@ use leasehold_journal::{Clocks, Denial, Epoch, Partition, PartitionLimits, Posit
 
 const POOL: ResourceKey = ResourceKey::Pool(1);
 
-/// A partition whose store does what it is told, when it is told to.
+/// A partition with a store that acts only on order.
 struct Bench {
     partition: Partition<&'static str>,
     now_us: u64,
@@ -91,7 +91,8 @@ fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
     bench.ask("listener", Command::Update { claim: ClaimId(7), update }, 1_000_000);
     bench.flush();
 
-    // The claim gets its turn and, having no time to live, expires as soon as anybody looks at it: the listener does.
+    // The claim gets its turn and, having no time to live, expires as soon as a command looks at it: the listener's
+    // does.
     bench.ask("operator", Command::Configure { resource, capacity: 1 }, 0);
     let told = bench.flush();
     let Ok(Reply::Resource(view)) = &told.iter().find(|told| told.to == "operator").expect("answered").answer else {
@@ -101,8 +102,8 @@ fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
     assert!(position(&told, "operator") < position(&told, "listener"), "{told:?}");
 }
 
-/// Found as S6: what was due granted a waiter and the command of the same moment deleted its pool; the waiter was told
-/// of a lease that had ended at the position of its answer (or, without a key, of a claim that nobody knows).
+/// Found as S6: a due deadline granted a waiter and the command of the same moment deleted its pool; the waiter was
+/// told of a lease that had ended at the position of its answer (or, without a key, of a claim that no caller knows).
 #[test]
 fn what_was_due_is_answered_before_the_command_acts() {
     let mut bench = Bench::new();
@@ -119,8 +120,8 @@ fn what_was_due_is_answered_before_the_command_acts() {
     assert!(position(&told, "waiter") < position(&told, "operator"), "{told:?}");
 }
 
-/// The same with more due than one step does, of which the first found nothing but other pools' leases: what is due is not
-/// done in two places, so whichever of the two comes first, the answer to the waiter shows it.
+/// The same with more deadlines due than one step handles, of which the first were only leases of other pools: due
+/// deadlines are handled in one place, so whichever of the two comes first, the answer to the waiter shows it.
 #[test]
 fn however_much_is_due_a_grant_is_answered_before_the_command_acts() {
     let other = ResourceKey::Pool(2);
@@ -151,7 +152,7 @@ fn however_much_is_due_a_grant_is_answered_before_the_command_acts() {
     }
 }
 
-/// Found as a panic, seed 1008: a queue long enough to have ranks had shrunk, and whoever came next was not among them.
+/// Found as a panic, seed 1008: a queue long enough to have ranks had shrunk, and the next waiter was not among them.
 #[test]
 fn a_queue_that_was_long_and_is_short_again_has_its_ranks() {
     let mut bench = Bench::new();
