@@ -144,7 +144,8 @@ def paragraphs(path):
 def files(places=None):
     for place in places or SOURCES + DOCS:
         place = ROOT / place
-        found = sorted([*place.rglob("*.rs"), *place.rglob("*.md")]) if place.is_dir() else [place]
+        suffix = "*.md" if place.is_relative_to(ROOT / "docs") else "*.rs"
+        found = sorted(place.rglob(suffix)) if place.is_dir() else [place]
         yield from (path for path in found if path.is_file() and "target" not in path.relative_to(ROOT).parts)
 
 

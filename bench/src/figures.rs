@@ -98,7 +98,7 @@ impl Rounds {
     }
 }
 
-/// What is shown of several rounds: the median rate, and the latencies of all.
+/// The summary of several rounds: the median rate, and the latencies of all.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figures {
     pub(crate) rate_per_s: f64,
@@ -107,8 +107,8 @@ pub(crate) struct Figures {
     pub(crate) latency: Spread,
 }
 
-/// The median of what the rounds say, each compared with its neighbour in time, so that noise that hits a whole round
-/// cancels out.
+/// The median of the rounds' ratios, each between neighbours in time, so that noise that hits a whole round cancels
+/// out.
 pub(crate) fn paired_ratio(above: &[f64], below: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = above.iter().zip(below).map(|(above, below)| above / below).collect();
     median(&ratios)

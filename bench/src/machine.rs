@@ -1,4 +1,4 @@
-//! What this machine is and how long its disk takes: the figures that every other figure depends on.
+//! This machine and its disk's latency: the figures that every other figure depends on.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -18,15 +18,15 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     pub(crate) memory_mib: u64,
     pub(crate) open_files_max: u64,
-    /// What others took of the processors in the second before the run, from 0 to 1.
+    /// The share of the processors that other programs took in the second before the run, from 0 to 1.
     pub(crate) busy_before: f64,
     pub(crate) peers: Vec<(String, String)>,
     pub(crate) fdatasync_before: Spread,
     pub(crate) fdatasync_after: Option<Spread>,
 }
 
-/// Above this share others are in the way: whoever wakes up waits for a processor, up to a tick of the scheduler, and what
-/// looks like the disk's latency is that.
+/// Above this share other programs are in the way: a thread that wakes up waits for a processor, up to a tick of the
+/// scheduler, and that looks like the disk's latency.
 const BUSY_MAX: f64 = 0.1;
 
 impl Machine {
@@ -66,7 +66,7 @@ fn processor_ticks() -> Option<(u64, u64)> {
     Some((ticks.iter().take(8).sum(), ticks.get(3)? + ticks.get(4)?))
 }
 
-/// What one durable write costs here: a page overwritten in a file that has its length already, and `fdatasync`.
+/// The cost of one durable write here: a page overwritten in a file that has its length already, and `fdatasync`.
 pub(crate) fn fdatasync(dir: &Path, times: usize) -> Result<Spread> {
     const PAGE: [u8; 4096] = [7; 4096];
     const PAGES: u64 = 1024;
@@ -96,8 +96,8 @@ fn raise_open_files() -> u64 {
     now.unwrap_or(u64::MAX)
 }
 
-/// The processor time that a process and those it started took so far, those that ended and were waited for included.
-/// It counts in hundredths of a second.
+/// The processor time of a process and its children so far, including those that ended and were waited for. It counts
+/// in hundredths of a second.
 pub(crate) fn processor_time(pid: u32) -> Result<Duration> {
     let mut parents = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -129,13 +129,13 @@ fn process_stat(pid: u32) -> Option<(u32, u64)> {
     Some((fields.get(1)?.parse().ok()?, ticks))
 }
 
-/// What a process has in memory.
+/// The resident memory of a process.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     let text = field(&format!("/proc/{pid}/status"), "VmRSS").context("a process without a size")?;
     Ok(kibibytes(&text).context("a size that is no number")? * 1024)
 }
 
-/// Reads it until it stays the same for a while: memory that is on its way back to the system does not count.
+/// Reads it until it stays the same for a while: memory that is being returned to the system does not count.
 pub(crate) fn settled_resident_bytes(read: impl Fn() -> Result<u64>) -> Result<u64> {
     const CALM: Duration = Duration::from_millis(300);
     const LOOKS_MAX: usize = 20;

@@ -36,7 +36,7 @@ struct Args {
     #[arg(long)]
     quick: bool,
 
-    /// Directory for everybody's data, on the disk to measure
+    /// Directory for the data of all peers, on the disk to measure
     #[arg(long, value_name = "DIR", default_value = "target/bench-data")]
     dir: PathBuf,
 
@@ -82,7 +82,7 @@ impl Args {
         self.only.is_empty() || self.only.contains(&part)
     }
 
-    /// The peers that the wanted parts ask.
+    /// The peers that the wanted parts need.
     fn wanted_peers(&self) -> impl Iterator<Item = Peer> {
         let all: &[Peer] = if self.wants(Part::Throughput) || self.wants(Part::Latency) {
             &Peer::ALL

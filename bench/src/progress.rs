@@ -1,4 +1,4 @@
-//! Says what is being done while a run takes its time. To standard error; the tables go to standard output.
+//! Prints the current step while a run takes its time. To standard error; the tables go to standard output.
 
 use std::time::Instant;
 

@@ -1,5 +1,6 @@
-//! The ceiling: Leasehold's own HTTP stack with nothing behind it. It reads a request's body and answers a constant of the
-//! size and with the headers of a borrow, so that what the service adds to its HTTP stack can be told from what that costs.
+//! The ceiling: Leasehold's own HTTP stack with nothing behind it. It reads a request's body and answers a constant of
+//! the size and with the headers of a borrow, so that the cost of the HTTP stack can be told from the cost of the
+//! service on top of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ fn main() -> std::io::Result<()> {
     })
 }
 
-/// How many requests were answered, for whoever asks with GET: the load generator's own count is checked against it.
+/// The number of answered requests, which GET returns: the load generator's own count is checked against it.
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
 async fn answer(request: Request<Incoming>, _peer: Peer) -> Response<Body> {
@@ -44,7 +45,7 @@ async fn answer(request: Request<Incoming>, _peer: Peer) -> Response<Body> {
         return Response::new(Body::from(ANSWERED.load(Ordering::Relaxed).to_string()));
     }
     ANSWERED.fetch_add(1, Ordering::Relaxed);
-    // A body that cannot be read has nobody waiting for the answer.
+    // If the body cannot be read, no client waits for the answer.
     let _ = request::read_body(&parts.headers, body, Duration::from_secs(10)).await;
     let mut response = Response::new(Body::from(ANSWER));
     let headers = response.headers_mut();

@@ -1,4 +1,5 @@
-//! One connection: its socket, its buffers, its script. Reads and writes what the socket takes, and decides nothing.
+//! One connection: its socket, its buffers, its script. Reads and writes as much as the socket takes, and decides
+//! nothing.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,9 +9,9 @@ use anyhow::{Context as _, Result, bail};
 
 use super::{Ask, Heard, Script};
 
-/// Answers are a few hundred bytes; what is longer grows the buffer.
+/// Answers are a few hundred bytes; a longer one grows the buffer.
 const INPUT_BYTES: usize = 4096;
-/// For what is said before the run.
+/// For the conversation before the run.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Line {
@@ -33,7 +34,7 @@ pub(super) enum State {
     Done,
 }
 
-/// A connected, still blocking socket, for what a script has to say before the run.
+/// A connected, still blocking socket, for the conversation of a script before the run.
 pub(crate) fn connect(addr: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(addr).with_context(|| format!("cannot connect to {addr}"))?;
     stream.set_nodelay(true)?;
@@ -72,7 +73,7 @@ impl Line {
         Ok(ask)
     }
 
-    /// Writes what the socket takes; the rest goes when it is writable again.
+    /// Writes as much as the socket takes; the rest goes when it is writable again.
     pub(super) fn flush(&mut self) -> Result<()> {
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
@@ -108,7 +109,7 @@ impl Line {
         }
     }
 
-    /// Whether the answer is there. What the script has taken is gone from the buffer.
+    /// Returns whether the answer is complete. Bytes that the script has taken are removed from the buffer.
     pub(super) fn hear(&mut self, now: Instant) -> Result<bool> {
         let mut taken = 0;
         let answered = loop {

@@ -1,4 +1,5 @@
-//! The loop: who may ask now, who has been answered, until when. Sockets are left to `line`, words to the scripts.
+//! The loop: which line may ask now, which has been answered, until when. `line` has the sockets, the scripts have the
+//! words.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,9 +15,9 @@ use crate::figures::{duration_ns, float, histogram};
 
 const EVENTS_MAX: usize = 1024;
 const TIMER: Token = Token(usize::MAX);
-/// How long scripts may take to finish what they began. Longer means that an answer got lost.
+/// How long scripts may take to finish their current cycle. Longer means that an answer got lost.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
-/// How often an early end is looked for.
+/// How often the loop checks for an early end.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 pub(super) struct Load<'a> {
@@ -185,7 +186,7 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// Writes down what the measured time was.
+    /// Records the length of the measured time.
     fn settle(&mut self, now: Instant) {
         self.outcome.elapsed = now.saturating_duration_since(self.counted_from);
         if let Pace::Open { rate_per_s } = self.plan.pace {

@@ -1,6 +1,6 @@
-//! The load generator: one thread that holds many conversations. It knows sockets, time and when to ask, and nothing of
-//! what is said: a [`Script`] writes the requests and reads the answers of one connection, whatever the protocol, so that
-//! every peer is driven at the same cost.
+//! The load generator: one thread that holds many conversations. It knows sockets, time and when to ask, but not the
+//! content: a [`Script`] writes the requests and reads the answers of one connection, in any protocol, so that every
+//! peer is driven at the same cost.
 //!
 //! ```text
 //!  closed loop   answer ─▶ next request at once            latency from the moment it is sent
@@ -21,14 +21,14 @@ pub(crate) use line::{Line, connect};
 
 /// One side of the conversation on one connection. At most one request is under way.
 pub(crate) trait Script {
-    /// Appends the next request to `out`. When time is `over` it finishes what it began, and begins nothing.
+    /// Appends the next request to `out`. When time is `over` it finishes its current cycle, and begins no other.
     fn ask(&mut self, now: Instant, over: bool, out: &mut Vec<u8>) -> Ask;
 
-    /// Takes what it understands from the front of `input`. An answer that is wrong ends the run.
+    /// Takes the bytes it understands from the front of `input`. An answer that is wrong ends the run.
     fn hear(&mut self, now: Instant, input: &[u8], out: &mut Vec<u8>) -> Result<Heard>;
 }
 
-/// What a script wants to do next.
+/// The next wish of a script.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// A request is in the buffer.
@@ -39,10 +39,10 @@ pub(crate) enum Ask {
     Done,
 }
 
-/// What a script made of the bytes that came. The numbers are how many of them it has taken.
+/// A script's reading of the bytes that came. The numbers say how many of them it has taken.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// More is needed to say.
+    /// More bytes are needed.
     Partial,
     /// Something that is not the answer yet.
     Aside(usize),
@@ -79,7 +79,7 @@ impl Plan<'_> {
     }
 }
 
-/// What came of it.
+/// The result of a drive.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Answers within the measured time.
@@ -99,7 +99,7 @@ impl Outcome {
     }
 }
 
-/// Has all conversations until the plan is over and every script has finished what it began.
+/// Has all conversations until the plan is over and every script has finished its cycle.
 pub(crate) fn drive(lines: Vec<Line>, plan: &Plan<'_>) -> Result<Outcome> {
     load::Load::new(lines, plan)?.run()
 }

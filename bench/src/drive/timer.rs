@@ -23,7 +23,7 @@ impl Timer {
         Ok(Timer { fd, armed_at: None })
     }
 
-    /// Makes the poll end at `at`. Setting it again also clears an expiry nobody has read.
+    /// Makes the poll end at `at`. Setting it again also clears an expiry that was not read.
     pub(super) fn arm(&mut self, now: Instant, at: Instant) -> io::Result<()> {
         if self.armed_at == Some(at) && at > now {
             return Ok(());

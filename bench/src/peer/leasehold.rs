@@ -49,7 +49,7 @@ impl Leasehold {
         Ok(Leasehold { place: place.clone(), dir, args: all, process, addr })
     }
 
-    /// Kills it and starts it on what it left behind. Returns how long that took until it was ready.
+    /// Kills it and starts it on the data it left behind. Returns the time until it was ready.
     pub(crate) fn restart(&mut self) -> Result<Duration> {
         self.process.kill()?;
         let began_at = Instant::now();
@@ -115,7 +115,7 @@ impl Metrics {
 pub(crate) struct Buckets(Vec<(f64, u64)>);
 
 impl Buckets {
-    /// What was added since `earlier`.
+    /// The observations since `earlier`.
     pub(crate) fn since(&self, earlier: &Buckets) -> Buckets {
         Buckets(self.0.iter().zip(&earlier.0).map(|(now, then)| (now.0, now.1 - then.1)).collect())
     }

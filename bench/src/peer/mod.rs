@@ -69,7 +69,7 @@ impl Peer {
     }
 }
 
-/// Where the service keeps what it knows.
+/// Where the service keeps its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Store {
     Disk,
@@ -148,7 +148,7 @@ impl Running {
         }
     }
 
-    /// What the peer itself counts as answered, where it counts: the generator's figures are checked against it.
+    /// The peer's own count of answers, where it has one: the generator's figures are checked against it.
     pub(crate) fn served(&self) -> Result<Option<u64>> {
         Ok(match self.peer {
             Peer::Leasehold | Peer::LeaseholdMemory => {
@@ -172,7 +172,7 @@ impl Running {
         processor_time(self.process.pid())
     }
 
-    /// Drives lines that were made for this peer, and holds the generator's count against the peer's own.
+    /// Drives lines that were made for this peer, and compares the generator's count with the peer's own.
     pub(crate) fn drive(&self, lines: Vec<Line>, plan: &Plan<'_>) -> Result<Outcome> {
         let before = self.served()?;
         let outcome = drive(lines, plan)?;
@@ -183,7 +183,7 @@ impl Running {
         Ok(outcome)
     }
 
-    /// After a run nobody holds anything: every borrow was followed by a return that took effect.
+    /// After a run no lease is held: every borrow was followed by a return that took effect.
     pub(crate) fn check_nothing_held(&self, connections: u64) -> Result<()> {
         let held = match self.peer {
             Peer::Leasehold | Peer::LeaseholdMemory => {

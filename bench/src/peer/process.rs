@@ -15,7 +15,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(1);
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What a process wrote to its log, and when.
+/// The log lines of a process, and when each came.
 type Lines = Arc<Mutex<Vec<(Instant, String)>>>;
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Process {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Looks again and again until there is something, as long as the process lives.
+    /// Looks again and again until `look` finds something, as long as the process lives.
     pub(crate) fn wait_for<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> Result<T> {
         let began_at = Instant::now();
         loop {
@@ -78,7 +78,7 @@ impl Process {
         }
     }
 
-    /// Where it says it listens.
+    /// The address that it announces.
     pub(crate) fn announced(&mut self) -> Result<SocketAddr> {
         let (_, line) = self.wait_for("address", |process| process.logged(0, "listening on http://"))?;
         let rest = line.split("listening on http://").nth(1).expect("it was found by these words");
@@ -116,7 +116,7 @@ impl Drop for Process {
     }
 }
 
-/// A port nobody listens on just now.
+/// A port that is free just now.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

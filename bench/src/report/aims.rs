@@ -1,4 +1,4 @@
-//! What is aimed at, always as a ratio within one run or an absolute that users feel, and whether this run met it.
+//! The aims, always as a ratio within one run or an absolute that users feel, and whether this run met them.
 
 use serde::Serialize;
 

@@ -62,7 +62,7 @@ fn bars(report: &Report, top: f64, out: &mut String) -> f64 {
     y
 }
 
-/// One quantile against what was offered, both on scales of powers. Returns where it ends.
+/// One quantile against the offered load, both on scales of powers. Returns where it ends.
 fn curves(report: &Report, name: &str, quantile: fn(&Spread) -> f64, top: f64, out: &mut String) -> f64 {
     let title = format!("Latency against load: {name} in microseconds, by requests offered a second (open loop)");
     text(out, 20.0, top + 10.0, "start", &title);

@@ -1,4 +1,4 @@
-//! What a run found, and the three shapes it is given: tables for people, JSON for machines, a chart.
+//! The findings of a run, in three shapes: tables for people, JSON for machines, a chart.
 
 mod aims;
 mod chart;

@@ -1,4 +1,4 @@
-//! Tables in Markdown: what was aimed at and reached first, then what everything took.
+//! Tables in Markdown: aims and results first, then all figures.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::Report;
 use super::aims::{Aim, Bound};
 use crate::figures::{Figures, Spread};
 
-/// A table whose columns are as wide as what is in them.
+/// A table whose columns are as wide as their content.
 struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -94,7 +94,7 @@ fn ratios(quick: bool, aims: &[Aim], out: &mut String) {
             Bound::AtMost(most) => format!("≤ {}", amount(most, aim.unit)),
         };
         let verdict = match aim.met() {
-            // Other sizes than the aim speaks of, and a fraction of a second.
+            // Other sizes than those of the aim, and a fraction of a second.
             Some(_) if quick => "not judged",
             Some(true) => "met",
             Some(false) => "missed",

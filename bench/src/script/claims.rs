@@ -1,5 +1,5 @@
 //! The life of a claim: made, polled until it is active, kept alive once, released. Two callers share each resource, so
-//! that nearly every claim waits, and is activated by the one before it ending. Also a pump that fills a journal.
+//! that nearly every claim waits, and becomes active when the one before it ends. Also a pump that fills a journal.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::wire::http;
 
 /// Between two polls of a claim that waits.
 const POLL_PAUSE: Duration = Duration::from_millis(2);
-/// Large enough that a pump needs few requests, below what the service allows.
+/// Large enough that a pump needs few requests, below the limit of the service.
 const PUMP_METADATA_BYTES: usize = 15 * 1024;
 
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! Many callers at one pool with few slots: each waits, holds, returns, and stands in line again. What is measured is
-//! the way of a slot from one to the next: from the return being sent until the next holder of that slot has its answer.
+//! Many callers at one pool with few slots: each waits, holds, returns, and stands in line again. It measures the way
+//! of a slot from one holder to the next: from sending the return until the next holder of that slot has its answer.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::drive::{Ask, Heard, Script};
 use crate::figures::{duration_ns, histogram};
 use crate::wire::http;
 
-/// What all callers of one pool share.
+/// State that all callers of one pool share.
 #[derive(Debug)]
 pub(crate) struct HandOvers {
     /// By position: when the return that freed it was sent.

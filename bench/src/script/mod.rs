@@ -1,4 +1,4 @@
-//! What is said on a connection. One file a conversation; each checks every answer, so that a fast wrong answer cannot win.
+//! The conversations on a connection. One file each; every answer is checked, so that a fast wrong answer cannot win.
 
 mod claims;
 mod etcd;
@@ -31,7 +31,7 @@ pub(crate) fn pool_id(space: u16, number: u64) -> String {
     format!("{space:08x}-0000-4000-8000-{number:012x}")
 }
 
-/// An answer with the right status, or an error that says what came instead.
+/// An answer with the right status, or an error that says which answer came instead.
 fn expect_status<'a>(answer: &http::Answer<'a>, wanted: &[u16]) -> Result<&'a [u8]> {
     if !wanted.contains(&answer.status) {
         bail!("answered {} instead of {wanted:?}: {}", answer.status, String::from_utf8_lossy(answer.body));

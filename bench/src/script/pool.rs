@@ -47,7 +47,7 @@ pub(crate) struct PoolCycle {
 }
 
 impl PoolCycle {
-    /// A pool of one slot that nobody else uses.
+    /// A pool of one slot that no other connection uses.
     pub(crate) fn new(addr: SocketAddr, number: u64) -> Result<Self> {
         let pool = pool_id(1, number);
         put_pool(addr, &pool, 1)?;

@@ -1,5 +1,5 @@
-//! Slots as rows in PostgreSQL: a borrow takes the first free row that nobody else is taking, a return frees it. Each is
-//! one prepared statement and one commit.
+//! Slots as rows in PostgreSQL: a borrow takes the first free row that no other connection is taking, a return frees
+//! it. Each is one prepared statement and one commit.
 
 use std::net::SocketAddr;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Borrows that nobody returns: leases that end by themselves.
+//! Borrows without a return: leases that end by themselves.
 
 use std::time::Instant;
 

@@ -34,7 +34,7 @@ pub(crate) struct Channel {
     message: Vec<u8>,
 }
 
-/// What a frame was.
+/// The kind of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     Partial,
@@ -149,7 +149,7 @@ fn take_varint(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// What a message holds under a number.
+/// The value of a field in a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Integer(u64),

@@ -44,7 +44,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// What stands in a body after `prefix`, up to the next quote, comma or brace.
+/// The text in a body after `prefix`, up to the next quote, comma or brace.
 pub(crate) fn value<'a>(body: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let rest = &body[memmem::find(body, prefix)? + prefix.len()..];
     let end = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'}'))?;

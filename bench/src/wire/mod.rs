@@ -10,7 +10,7 @@ use std::io::Read;
 
 use anyhow::{Result, bail};
 
-/// Reads from a blocking stream until `parse` has found an answer. For what is said before a run.
+/// Reads from a blocking stream until `parse` has found an answer. For the conversation before a run.
 pub(crate) fn read_until<T>(stream: &mut impl Read, mut parse: impl FnMut(&[u8]) -> Result<Option<T>>) -> Result<T> {
     let mut input = Vec::new();
     let mut chunk = [0; 16 * 1024];

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use super::read_until;
 
-/// What came back for one execution.
+/// The result of one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Executed {
     pub(crate) rows: u32,

@@ -1,4 +1,4 @@
-//! Two builds of the service beside each other, in slices so short that whatever else the machine does hits both alike.
+//! Two builds of the service beside each other, in slices so short that other load on the machine hits both alike.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::progress::Progress;
 const WARM_UP: Duration = Duration::from_millis(50);
 const SLICE: Duration = Duration::from_millis(250);
 
-/// What is compared, and how long.
+/// The two builds, and the length of the match.
 #[derive(Debug)]
 pub(crate) struct Match<'a> {
     pub(crate) other: &'a Path,

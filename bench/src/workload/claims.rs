@@ -24,7 +24,7 @@ pub(crate) struct ClaimsRow {
     pub(crate) requests: Figures,
 }
 
-/// What is collected for one row.
+/// The measurements of one row.
 struct Seen {
     rounds: Rounds,
     activations_per_s: Vec<f64>,

@@ -23,7 +23,7 @@ pub(crate) struct HandOverRow {
     pub(crate) hold_ms: u64,
     pub(crate) hand_overs_per_s: f64,
     pub(crate) latency: Spread,
-    /// One a round, and what `fdatasync` took just before.
+    /// One per round, and the time of `fdatasync` just before.
     pub(crate) p99s_us: Vec<f64>,
     pub(crate) fdatasync_p99s_us: Vec<f64>,
 }
@@ -35,7 +35,7 @@ impl HandOverRow {
     }
 }
 
-/// What is collected for one row.
+/// The measurements of one row.
 struct Seen {
     latency: Histogram<u64>,
     rates_per_s: Vec<f64>,

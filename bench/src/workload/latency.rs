@@ -1,4 +1,5 @@
-//! Latency against load: requests fall due at a fixed rate whatever the peer does, and are timed from when they were due.
+//! Latency against load: requests fall due at a fixed rate independent of the peer, and are timed from when they were
+//! due.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -9,7 +10,7 @@ use crate::figures::{Spread, float};
 use crate::peer::Peer;
 
 const CONNECTIONS: u64 = 64;
-/// Fewer answers than this part of what fell due: the peer did not keep up, and higher rates say nothing.
+/// With fewer answers than this part of the due requests, the peer did not keep up, and higher rates say nothing.
 const KEEPS_UP: f64 = 0.98;
 
 #[derive(Clone, Debug, Serialize)]

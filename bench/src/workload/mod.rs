@@ -1,4 +1,4 @@
-//! What is measured. One file a question; each returns what goes into the report and prints how far it is.
+//! The workloads. One file per question; each returns its part of the report and prints its progress.
 
 mod against;
 mod claims;
@@ -28,7 +28,7 @@ pub(crate) use scale::{Scale, scale};
 pub(crate) use throughput::{Throughput, p50_ratio, rate_ratio, throughput};
 pub(crate) use waiters::{Waiters, waiters};
 
-/// How much of everything. Only this tells a quick run from a full one.
+/// The sizes of all workloads. Only this tells a quick run from a full one.
 #[derive(Clone, Debug)]
 pub(crate) struct Sizes {
     pub(crate) rounds: usize,
@@ -74,7 +74,7 @@ impl Sizes {
     }
 }
 
-/// What every workload is given.
+/// The input of every workload.
 pub(crate) struct Context<'a> {
     pub(crate) sizes: &'a Sizes,
     pub(crate) place: &'a Place,
@@ -98,7 +98,7 @@ impl Context<'_> {
         self.peers.iter().cycle().skip(round % len).take(self.peers.len())
     }
 
-    /// Our own two, for what only we can do.
+    /// The two builds of Leasehold, for workloads that no other peer supports.
     fn ours(&self) -> impl Iterator<Item = &Running> {
         self.peers.iter().filter(|running| matches!(running.peer, Peer::Leasehold | Peer::LeaseholdMemory))
     }

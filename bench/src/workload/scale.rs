@@ -1,4 +1,4 @@
-//! What grows with the number of live leases: memory, the cost of a renewal, how late leases end, the pause of a
+//! Figures that depend on the number of live leases: memory, the cost of a renewal, how late leases end, the pause of a
 //! checkpoint, the time to start again. Three services of three sizes run beside each other, so that renewals are
 //! compared in the same minutes; the rest is asked of the largest.
 

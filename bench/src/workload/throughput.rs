@@ -16,7 +16,7 @@ pub(crate) struct Throughput {
     pub(crate) figures: Figures,
     /// One a round, for pairing.
     pub(crate) p50s_us: Vec<f64>,
-    /// What a request took of the processors, in microseconds: of the peer's time, and of the generator's own.
+    /// The processor time of a request, in microseconds: the peer's, and the generator's own.
     pub(crate) peer_cpu_us: f64,
     pub(crate) generator_cpu_us: f64,
 }

@@ -1,5 +1,5 @@
-//! Callers parked in one queue, each on a connection of its own: what each costs in memory, and how long it takes to
-//! serve all of them once there are slots.
+//! Callers parked in one queue, each on a connection of its own: the memory of each, and how long it takes to serve all
+//! of them once there are slots.
 
 use std::collections::HashSet;
 use std::io::Write as _;

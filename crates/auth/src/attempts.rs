@@ -1,5 +1,6 @@
-//! Failed attempts to sign on, per address. Past the limit a question to the provider is put off; what can be checked here,
-//! a token or a signature, is served all the same, so that one caller cannot lock out others behind the same address.
+//! Failed attempts to sign on, per address. Past the limit a question to the provider is put off; a token or a
+//! signature that can be checked here is served all the same, so that one caller cannot lock out others behind the same
+//! address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
@@ -39,7 +40,7 @@ impl Attempts {
     }
 }
 
-/// Whoever has one IPv6 address has its /64.
+/// The owner of one IPv6 address has its whole /64.
 fn who(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(addr) => IpAddr::V4(addr),

@@ -1,4 +1,4 @@
-//! Token buckets, many of them, in a bounded table: how often each of many may do something.
+//! Token buckets, many of them, in a bounded table: they limit how often each key may do something.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -26,7 +26,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Buckets { rate, full_at_us: HashMap::new(), max }
     }
 
-    /// What one costs, as time to refill.
+    /// The cost of one request, as time to refill.
     fn cost_us(&self) -> u64 {
         (S_US * 1_000).div_ceil(self.rate.per_second_milli)
     }
@@ -48,7 +48,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         *full_at_us = ((*full_at_us).max(now_us) + cost_us).min(now_us + room_us);
     }
 
-    /// Takes one if it is there; else says in how many seconds to come back.
+    /// Takes one if it is there; else returns in how many seconds to come back.
     pub(crate) fn try_take(&mut self, key: &K, now_us: u64) -> Result<(), u32> {
         match self.wait_us(key, now_us) {
             0 => {
@@ -76,7 +76,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 }
 
-/// Whole seconds, at least one: what `Retry-After` says.
+/// Whole seconds, at least one, for `Retry-After`.
 pub(crate) fn seconds_up(us: u64) -> u32 {
     u32::try_from(us.div_ceil(S_US)).unwrap_or(u32::MAX).max(1)
 }

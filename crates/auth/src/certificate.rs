@@ -1,12 +1,12 @@
-//! Client certificates, as the TLS side hands them over: verified already, so all that is left is which of their names is
-//! the principal's.
+//! Client certificates, as the TLS side hands them over: verified already, so the only question left is which of their
+//! names is the principal's.
 
 use std::sync::Arc;
 
 use crate::Now;
 use crate::identity::{Principal, Source, check_name};
 
-/// What is known of a verified client certificate.
+/// The relevant fields of a verified client certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCert {
     /// The common name of the subject, where it has exactly one.
@@ -36,7 +36,7 @@ pub enum NameFrom {
 pub struct CertificateSettings {
     pub name_from: NameFrom,
     pub name_prefix: String,
-    /// Groups of everybody who comes with a certificate.
+    /// Groups of every caller that shows a certificate.
     pub groups: Vec<Arc<str>>,
 }
 

@@ -1,5 +1,5 @@
-//! Questions to the provider over HTTP: bounded in size and time, over connections of their own, and never redirected, as
-//! where keys come from is for the configuration to say.
+//! Questions to the provider over HTTP: bounded in size and time, over connections of their own, and never redirected,
+//! as only the configuration says where keys come from.
 
 use std::fmt;
 use std::future::Future;

@@ -1,18 +1,19 @@
-//! Who somebody is: a name, groups, and how we know. Names and groups come from outside, so they are checked here once.
+//! The identity of a caller: a name, groups, and how we know. Names and groups come from outside, so they are checked
+//! here once.
 
 use std::sync::Arc;
 
 /// Longest name of a principal or group, in bytes. Owners are stored with their claims.
 pub const NAME_MAX: usize = 256;
 
-/// Most groups a principal may have. Directories hand out hundreds; more than this is somebody's mistake.
+/// Most groups a principal may have. Directories hand out hundreds; more than this is a mistake.
 pub const GROUPS_MAX: usize = 1_000;
 
-/// A caller: somebody who signed on, or nobody in particular. Cheap to clone.
+/// A caller: a principal, or an anonymous caller. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity(Option<Arc<Principal>>);
 
-/// Somebody who signed on.
+/// A caller that signed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub name: Arc<str>,
@@ -20,14 +21,14 @@ pub struct Principal {
     pub source: Source,
 }
 
-/// How we know who it is.
+/// How we know the principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// An API token of the configuration.
     Token,
     /// A JWT of the OpenID provider.
     Oidc,
-    /// A token that was asked about.
+    /// A token that the provider was asked about.
     Introspection,
     /// The headers of a trusted proxy.
     Proxy,
@@ -83,9 +84,9 @@ impl From<Arc<Principal>> for Identity {
     }
 }
 
-/// Whether this can be the name of a principal or a group: 1 to 256 bytes without control characters, without characters
-/// that cannot be seen or turn the direction of text, and no space at either end. Two names that look the same in a log or on
-/// a dashboard must be the same. The error follows the name of the field in a sentence.
+/// Checks that this can be the name of a principal or a group: 1 to 256 bytes without control characters, without
+/// characters that cannot be seen or turn the direction of text, and no space at either end. Two names that look the
+/// same in a log or on a dashboard must be the same. The error follows the name of the field in a sentence.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     if !(1..=NAME_MAX).contains(&name.len()) {
         Err("must have 1 to 256 bytes")

@@ -23,7 +23,7 @@ const ENTRIES_MAX: usize = 10_000;
 /// A token that the provider does not know is not asked about again before this long, however short `cache` is.
 const REFUSED_MIN_US: u64 = 10_000_000;
 
-/// Questions under way at once. Whoever comes then waits for one of them to end.
+/// Questions under way at once. A caller past this number waits for one of them to end.
 const QUESTIONS_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Introspection {
         Introspection { settings, fetch, answers: Mutex::new(HashMap::new()), questions: Semaphore::new(QUESTIONS_MAX) }
     }
 
-    /// What is known without asking.
+    /// The answer that is known without asking.
     pub fn known(&self, token: &Digest, now: Now) -> Option<Result<Arc<Principal>, IntrospectError>> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = answers.get(token)?;
@@ -84,7 +84,7 @@ impl Introspection {
     pub async fn ask(&self, token: &str, now: Now) -> Result<Arc<Principal>, IntrospectError> {
         let digest = Digest::of(token.as_bytes());
         let _turn = self.questions.acquire().await.map_err(|_| IntrospectError::Unavailable)?;
-        // Somebody with the same token may have asked meanwhile.
+        // Another call with the same token may have asked meanwhile.
         if let Some(known) = self.known(&digest, now) {
             return known;
         }
@@ -146,7 +146,7 @@ impl Introspection {
         if answers.len() >= ENTRIES_MAX {
             answers.retain(|_, answer| now.mono_us < answer.until_us);
             if answers.len() >= ENTRIES_MAX {
-                // Unknown tokens first: they are what floods are made of.
+                // Unknown tokens go first: floods consist of them.
                 answers.retain(|_, answer| answer.outcome.is_ok());
             }
             if answers.len() >= ENTRIES_MAX {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::fetch::{FetchError, Fetched};
 
-    /// A provider that always says the same; nothing while it is down.
+    /// A provider that always gives the same answer, and none while it is down.
     #[derive(Debug)]
     struct Script {
         says: Option<&'static str>,

@@ -1,5 +1,5 @@
-//! JSON without surprises: an object that names a member twice is refused at any depth, as the next reader might go by
-//! the other one.
+//! Strict JSON: an object that names a member twice is refused at any depth, as the next reader might use the other
+//! one.
 
 use std::fmt;
 

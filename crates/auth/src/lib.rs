@@ -1,4 +1,4 @@
-//! Who is asking, and may they: everything about sign-on that is not a server.
+//! Authentication and authorisation: everything about sign-on that is not a server.
 //!
 //! ```text
 //! headers, peer, certificate ─▶ sign_on ─▶ Identity ─▶ policy ─▶ yes, or the action that is missing
@@ -9,8 +9,8 @@
 //!                                 │ certificate  the subject of a client certificate
 //! ```
 //!
-//! Times are handed in ([`Now`]), so that what expires can be tested without waiting. The only IO is in [`fetch`], behind
-//! a trait. Which request needs which action, and what a refusal looks like over HTTP, is left to the server.
+//! Times are handed in ([`Now`]), so that expiry can be tested without waiting. The only IO is in [`fetch`], behind a
+//! trait. The server knows which request needs which action, and what a refusal looks like over HTTP.
 
 pub mod attempts;
 pub mod bearer;
@@ -37,12 +37,12 @@ pub use policy::{Action, Decision, Policy, Target};
 pub use settings::Settings;
 pub use sign_on::{Evidence, Refused, SignOn};
 
-/// A reading of the clocks. Lifetimes of tokens are compared with the wall clock, as their issuer meant them; everything
-/// of ours is counted on the monotonic one.
+/// A reading of the clocks. Lifetimes of tokens are compared with the wall clock, as their issuer meant them; our own
+/// times are counted on the monotonic one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// Seconds since 1970.
     pub unix_s: u64,
-    /// Monotonic, from wherever the reader counts.
+    /// Monotonic, from an origin of the reader's choice.
     pub mono_us: u64,
 }

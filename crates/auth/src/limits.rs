@@ -1,5 +1,5 @@
-//! How much one principal may ask for: requests a second here; live claims and waiters are counted by the engine, which
-//! is given the numbers.
+//! The limits of one principal: requests a second are counted here; live claims and waiters are counted by the engine,
+//! which gets the numbers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::{Identity, Now};
 /// Principals whose rate is remembered at once.
 const PRINCIPALS_MAX: usize = 100_000;
 
-/// The limits of one principal, the same for everybody. `None`: as much as the service takes.
+/// The limits of one principal, the same for all. `None`: no limit beyond those of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Claims, leases and locks that wait or are held.
@@ -36,7 +36,7 @@ impl Meter {
         Meter(rate.map(|rate| Mutex::new(Buckets::new(rate, PRINCIPALS_MAX))))
     }
 
-    /// Counts one request, or says in how many seconds to come back.
+    /// Counts one request, or returns in how many seconds to come back.
     pub(crate) fn count(&self, identity: &Identity, now: Now) -> Result<(), u32> {
         let Some(buckets) = &self.0 else { return Ok(()) };
         let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);

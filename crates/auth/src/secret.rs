@@ -1,12 +1,12 @@
-//! Secrets and their digests. A secret never shows in `Debug`, and is compared in constant time; what is kept of tokens is
-//! a digest.
+//! Secrets and their digests. A secret never shows in `Debug`, and is compared in constant time; tokens are kept only
+//! as digests.
 
 use std::fmt;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 
-/// Something that must not be shown.
+/// A value that must not be shown.
 #[derive(Clone)]
 pub struct Secret(String);
 
@@ -15,12 +15,12 @@ impl Secret {
         Secret(text.into())
     }
 
-    /// The secret itself, to be sent to whom it belongs.
+    /// The secret itself, to be sent to its owner.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether `candidate` is the secret. How long this takes tells nothing but the length.
+    /// Returns whether `candidate` is the secret. The time this takes tells nothing but the length.
     pub fn is(&self, candidate: &[u8]) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), candidate).is_ok()
     }
@@ -44,7 +44,7 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// What a written digest begins with.
+/// The beginning of a written digest.
 const PREFIX: &str = "sha256:";
 
 impl Digest {

@@ -1,5 +1,4 @@
-//! What an operator says about sign-on, as plain values. Where they come from, and what is said about a mistake in them, is
-//! left to the binary.
+//! The operator's settings of sign-on, as plain values. The binary reads them and reports mistakes in them.
 
 use crate::bearer::Expected;
 use crate::certificate::CertificateSettings;
@@ -19,15 +18,15 @@ pub struct Settings {
     pub introspection: Option<IntrospectionSettings>,
     pub proxy: Option<ProxySettings>,
     pub certificates: Option<CertificateSettings>,
-    /// Whether a pool's id is not enough to use it.
+    /// `true` if a pool's id is not enough to use it.
     pub pools_require_sign_on: bool,
-    /// Whether the `client` of a lock has to be the caller's own name, or begin with it and a slash.
+    /// `true` if the `client` of a lock has to be the caller's own name, or begin with it and a slash.
     pub bind_lock_client: bool,
     pub policy: Policy,
     pub limits: Limits,
 }
 
-/// Where callers sign on, they do so for everything.
+/// Where callers sign on, all endpoints require it.
 impl Default for Settings {
     fn default() -> Self {
         Settings {

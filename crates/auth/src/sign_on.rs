@@ -1,8 +1,8 @@
-//! Everything put together: from the evidence a request brings to an identity. The first source that has something to say
-//! decides; a credential that is wrong is refused, not passed over, so that nobody is taken for anonymous by mistake.
+//! Everything put together: from the evidence a request brings to an identity. The first source that has evidence
+//! decides; a wrong credential is refused, not passed over, so that no caller is taken for anonymous by mistake.
 //!
-//! What needs no waiting (tokens, proxy headers, what was checked a moment ago) is found by [`SignOn::look`]; only what is
-//! left needs [`SignOn::ask`], which may talk to the provider.
+//! [`SignOn::look`] handles evidence that needs no waiting (tokens, proxy headers, tokens checked a moment ago); only
+//! the rest needs [`SignOn::ask`], which may talk to the provider.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -28,40 +28,40 @@ use crate::settings::{OidcSettings, Settings};
 use crate::token::{self, Found, Tokens};
 use crate::{Now, Policy};
 
-/// What a request shows about its sender.
+/// The evidence of a request about its sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub headers: &'a HeaderMap,
     /// The other end of the connection.
     pub peer: IpAddr,
-    /// Whom failures are held against: the peer, or whom a trusted proxy names.
+    /// The address that failures count against: the peer's, or the one that a trusted proxy names.
     pub client: IpAddr,
-    /// Whether the browser of a session speaks https, to us or to the proxy in front.
+    /// `true` if the browser of a session speaks https, to us or to the proxy in front.
     pub is_encrypted: bool,
     pub certificate: Option<&'a ClientCert>,
     pub now: Now,
 }
 
-/// Why somebody could not be identified.
+/// Why a caller could not be identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The credential is wrong.
     Invalid { source: Option<Source>, reason: Cow<'static, str> },
     /// This address has failed too often.
     TooMany { retry_after_s: u32 },
-    /// It cannot be checked at the moment; that is nobody's fault who asks.
+    /// The credential cannot be checked at the moment; the caller is not at fault.
     Unavailable { source: Source, reason: Cow<'static, str> },
 }
 
-/// What [`SignOn::look`] found.
+/// The result of [`SignOn::look`].
 #[derive(Debug)]
 pub enum Looked {
     Known(Identity),
-    /// This has to be looked into.
+    /// This token has to be checked with [`SignOn::ask`].
     Ask(Question),
 }
 
-/// A token to look into.
+/// A token to check.
 #[derive(Debug)]
 pub struct Question {
     token: String,
@@ -69,7 +69,7 @@ pub struct Question {
     attempt: Attempt,
 }
 
-/// An attempt to sign on, and whom its failure is held against.
+/// An attempt to sign on, and the address that its failure counts against.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     client: IpAddr,
@@ -99,9 +99,11 @@ pub struct SignOn {
 /// Failed attempts by address. They outlive a reload.
 #[derive(Debug, Default)]
 struct Failures {
-    /// All of them: an address with too many is told so in place of what was wrong. Nothing that is right is refused for it.
+    /// All of them: an address with too many is told so instead of the reason. Valid credentials are never refused for
+    /// it.
     all: Attempts,
-    /// Those the provider was asked about. An address with too many of them is not asked about again for a while.
+    /// Failures of tokens that the provider was asked about. The provider is not asked about tokens of such an address
+    /// for a while.
     asked: Attempts,
 }
 
@@ -115,8 +117,8 @@ struct Oidc {
 }
 
 impl SignOn {
-    /// `before` is the configuration this one replaces: what it knows of the provider's keys is taken over, so that a
-    /// reload does not depend on the provider.
+    /// `before` is the configuration this one replaces: its keys of the provider are taken over, so that a reload does
+    /// not depend on the provider.
     pub fn new(settings: Settings, fetch: &Arc<dyn Fetch>, before: Option<&SignOn>) -> Self {
         let oidc = settings.oidc.as_ref().map(|oidc| {
             let known = before.and_then(|before| before.oidc.as_ref());
@@ -160,12 +162,12 @@ impl SignOn {
         self.login.as_ref()
     }
 
-    /// Counts a request of somebody, or says in how many seconds to come back.
+    /// Counts a request of this caller, or returns in how many seconds to come back.
     pub fn count(&self, identity: &Identity, now: Now) -> Result<(), u32> {
         self.meter.count(identity, now)
     }
 
-    /// Who it is, as far as that can be said at once.
+    /// Identifies the caller, as far as that is possible at once.
     pub fn look(&self, evidence: &Evidence<'_>) -> Result<Looked, Refused> {
         let &Evidence { headers, peer, client, now, .. } = evidence;
         let mut attempt = Attempt { client, is_relayed: false, now };
@@ -195,7 +197,8 @@ impl SignOn {
         {
             return Ok(Looked::Known(principal.into()));
         }
-        // What the proxy relays for nobody is nobody's: the certificate of the connection is the proxy's own.
+        // A request that the proxy relays without a name has no principal: the certificate of the connection is the
+        // proxy's own.
         if let (Some(settings), Some(certificate), false) =
             (&self.settings.certificates, evidence.certificate, attempt.is_relayed)
         {
@@ -231,7 +234,7 @@ impl SignOn {
                     Some(Err(error)) => return Err(self.not_introspected(attempt, &error)),
                     None => {}
                 }
-                // Asking costs the provider something, so an address that was wrong too often has to wait. A signature
+                // A question costs the provider something, so an address that failed too often has to wait. A signature
                 // is checked here and costs little: callers that share an address with a forger are served.
                 if !attempt.is_relayed
                     && let Err(retry_after_s) = self.failures.asked.check(attempt.client, now)
@@ -250,7 +253,7 @@ impl SignOn {
         Ok(Looked::Ask(Question { token: token.to_owned(), way, attempt }))
     }
 
-    /// Looks into a token, at the provider if need be.
+    /// Checks a token, with the provider's help if need be.
     pub async fn ask(&self, question: Question) -> Result<Identity, Refused> {
         let Question { token, way, attempt } = question;
         let now = attempt.now;
@@ -301,8 +304,8 @@ impl SignOn {
     }
 }
 
-/// A cookie, which has another name over https: `__Host-` makes browsers see to it that no other site and no plain
-/// connection set it. Which of the two counts is said by the scheme alone, so that the other cannot stand in for it.
+/// A cookie, which has another name over https: `__Host-` makes browsers ensure that no other site and no plain
+/// connection set it. The scheme alone says which of the two counts, so that the other cannot stand in for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cookie {
     secure: &'static str,

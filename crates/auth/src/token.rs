@@ -1,4 +1,4 @@
-//! API tokens: `lh_` and 256 random bits. The configuration has their digests, so reading it gives nobody a token.
+//! API tokens: `lh_` and 256 random bits. The configuration has their digests, so a reader of it gets no token.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use crate::identity::{Principal, Source};
 use crate::secret::{Digest, Secret};
 
-/// What every API token begins with, so that scanners for leaked secrets find them and no JWT is mistaken for one.
+/// The beginning of every API token, so that scanners for leaked secrets find them and no JWT is mistaken for one.
 pub const PREFIX: &str = "lh_";
 
 /// One token of the configuration.
@@ -44,7 +44,7 @@ struct Known {
     expires_at_s: Option<u64>,
 }
 
-/// What a token turned out to be.
+/// The result of looking a token up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Principal(Arc<Principal>),
@@ -65,8 +65,8 @@ impl Tokens {
         Tokens(settings.iter().map(|token| (token.digest, known(token))).collect())
     }
 
-    /// Looked up by digest: how long that takes depends on the digest of what was sent, which tells nothing about the
-    /// digests that are known. The comparison that decides takes constant time all the same.
+    /// Looked up by digest: the time this takes depends on the digest of the token sent, which tells nothing about the
+    /// known digests. The comparison that decides takes constant time all the same.
     pub(crate) fn find(&self, token: &[u8], now_s: u64) -> Found {
         let digest = Digest::of(token);
         match self.0.get_key_value(&digest) {

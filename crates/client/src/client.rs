@@ -188,7 +188,7 @@ impl Pool {
 }
 
 impl ClientBuilder {
-    /// What the environment says; see [`Client::from_env`].
+    /// A builder with the settings of the environment; see [`Client::from_env`].
     pub fn from_env() -> Result<ClientBuilder, Error> {
         let text = |name: &str| match std::env::var(name) {
             Ok(value) if !value.is_empty() => Ok(Some(value)),

@@ -59,7 +59,7 @@ impl LeaseClock {
         LeaseClock::default()
     }
 
-    /// What it shows now.
+    /// The present moment.
     pub fn now(&self) -> Moment {
         Moment(read() + Duration::from_micros(self.added_us.load(Ordering::SeqCst)))
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::loss::Loss;
 use crate::reply::Trouble;
 
-/// What a call of this crate fails with. Nothing in it is an id or a token of sign-on.
+/// Errors of this crate. Nothing in it is an id or a token of sign-on.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,9 +15,9 @@ pub enum Error {
     /// Not acquired in the time given.
     #[error("{resource} was not acquired in time{}", cause.as_ref().map(|cause| format!("; {cause}")).unwrap_or_default())]
     Timeout {
-        /// What was asked for, in words.
+        /// The resource, in words.
         resource: String,
-        /// What stood in the way last, where that is known.
+        /// The last obstacle, where it is known.
         cause: Option<String>,
     },
     /// There is no such pool.
@@ -92,14 +92,14 @@ impl Error {
     }
 }
 
-/// Who has what the caller wanted.
+/// The holder of the wanted resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// What was asked for, in words.
+    /// The resource, in words.
     pub resource: String,
     /// The name of the holder, where the service tells it.
     pub name: Option<String>,
-    /// What the service said.
+    /// The reason that the service gave.
     pub reason: String,
     /// The `X-Request-Id` of the call.
     pub request_id: String,

@@ -1,4 +1,5 @@
-//! A lease on its way from one process of a machine to another, as `leasehold run` does it: whoever has it renews it.
+//! A lease on its way from one process of a machine to another, as `leasehold run` does it: the process that has it
+//! renews it.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,7 +36,7 @@ impl Handover {
         self.slot
     }
 
-    /// What it is a lease of.
+    /// The kind of the lease.
     pub fn kind(&self) -> Kind {
         self.id.kind()
     }

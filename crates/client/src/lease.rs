@@ -44,12 +44,12 @@ impl Lease {
         self.held.slot
     }
 
-    /// What kind of thing it is a lease of.
+    /// The kind of the lease.
     pub fn kind(&self) -> Kind {
         self.held.id.kind()
     }
 
-    /// Whether it is held right now. Computed from the lease clock at each call.
+    /// Returns whether it is held right now. Computed from the lease clock at each call.
     pub fn held(&self) -> bool {
         self.held.loss(&self.worker.core).is_none()
     }

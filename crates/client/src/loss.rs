@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What ended a lease.
+/// The cause of a loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Cause {
@@ -81,11 +81,11 @@ impl fmt::Display for Cause {
 /// A lease that was lost: which, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What it was a lease of, in words: `lock backup`. Never a pool's id.
+    /// The resource, in words: `lock backup`. Never a pool's id.
     pub resource: String,
     /// The fencing token that is no longer good.
     pub token: u64,
-    /// What ended it.
+    /// The cause of the loss.
     pub cause: Cause,
     /// Why the last renewal failed, if one did.
     pub last_error: Option<String>,

@@ -1,4 +1,4 @@
-//! What was heard of one call. An answer counts only when it has a journal position and whole JSON: anything else, such as
+//! The answer to one call. An answer counts only when it has a journal position and whole JSON: anything else, such as
 //! the page of a proxy or of a captive portal, is no answer of the service.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What came of one call.
+/// The outcome of one call.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// The service answered.
@@ -80,7 +80,7 @@ impl Reply {
         self.status
     }
 
-    /// Whether the call did what it was to do.
+    /// Returns whether the call succeeded.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }

@@ -1,4 +1,4 @@
-//! What a caller asks for, put together step by step, and then acquired.
+//! A caller's request, put together step by step, and then acquired.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 /// A lease that is at risk: not renewed for so long that little time is left.
 #[derive(Clone, Debug)]
 pub struct AtRisk {
-    /// What it is a lease of, in words.
+    /// The resource, in words.
     pub resource: String,
     /// Its fencing token.
     pub token: u64,
@@ -100,7 +100,7 @@ impl Request {
         self
     }
 
-    /// What a claim's metadata says, such as who makes it. Locks and pools have none.
+    /// The metadata of a claim, such as the name of its maker. Locks and pools have none.
     pub fn metadata(mut self, metadata: Value) -> Request {
         if let Target::Claim { metadata: known, .. } = &mut self.wish.target {
             *known = Some(metadata);

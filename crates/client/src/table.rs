@@ -1,5 +1,5 @@
 //! The outcome table: what each answer, and each way of getting none, means to a caller that acquires, holds or releases.
-//! Pure, so that every row is a line of a test. Who carries it out is `worker`.
+//! Pure, so that every row is a line of a test. `worker` carries it out.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) enum Asked {
     Waiting,
     /// Not free in this round; the place in line ended with it unless another call joined it.
     NextRound(Holder),
-    /// It was granted and ended before anybody heard of it: start afresh under a new name.
+    /// It was granted and ended before the caller heard of it: start afresh under a new name.
     Ended,
     /// Asking again does not help.
     Fail(Error),
@@ -33,7 +33,7 @@ pub(crate) struct Again {
     pub(crate) loses_place: bool,
     /// It may have been carried out, and has to be settled if the caller gives up.
     pub(crate) is_unknown: bool,
-    /// What to say if the caller gives up.
+    /// The error for a caller that gives up.
     pub(crate) error: Error,
 }
 

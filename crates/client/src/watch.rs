@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::loss::Cause;
 use crate::terms::Terms;
 
-/// What to do now.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Send one renewal, and report what came of it.
@@ -105,7 +105,7 @@ impl Watch {
         }
     }
 
-    /// What to do next. Call again at the moment it names, and whenever a renewal ended.
+    /// Returns the next action. Call again at the moment it names, and whenever a renewal ended.
     pub fn poll(&mut self, now: Moment) -> Step {
         if self.loss.is_none() && now >= self.deadline {
             self.loss = Some(self.deadline_cause());

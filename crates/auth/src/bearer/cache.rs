@@ -41,7 +41,7 @@ impl Cache {
         if entries.len() >= ENTRIES_MAX {
             entries.retain(|_, entry| now.unix_s < entry.expires_at_s && now.mono_us < entry.fresh_until_us);
             if entries.len() >= ENTRIES_MAX {
-                // All of them are in use: whoever comes again is checked again.
+                // All of them are in use: a token that comes again is checked again.
                 entries.clear();
             }
         }

@@ -1,4 +1,5 @@
-//! What a token says, held against what is expected: issuer, audience, lifetime, and the claims that become the principal.
+//! The claims of a token, compared with the expected ones: issuer, audience, lifetime, and the claims that become the
+//! principal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::identity::{GROUPS_MAX, Principal, Source, check_name};
 /// Clocks of provider and service may differ by this much.
 const LEEWAY_S: u64 = 30;
 
-/// What a token has to say to be believed, and where in it the principal is.
+/// The claims that a token needs to be believed, and where in it the principal is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub issuer: String,

@@ -1,4 +1,5 @@
-//! Why a token is not believed. Each reason is told to the caller: it helps the honest and tells forgers what they know.
+//! Why a token is not believed. The caller is told each reason: it helps the honest and tells forgers only what they
+//! know.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BearerError {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::json;
 
-/// Keys kept of one provider. They have a handful; a thousand would be somebody else's list.
+/// Keys kept of one provider. Providers have a handful; a thousand would be another document.
 const KEYS_MAX: usize = 64;
 
 /// RSA keys below 2048 bits can be broken, above 8192 they are a way to keep us busy. In bytes of the modulus.
@@ -57,7 +57,7 @@ impl VerifyingKey {
                 EllipticCurve::Ed25519 => &[Algorithm::EdDSA],
                 _ => return None,
             },
-            // A shared secret among public keys is everybody's.
+            // A shared secret among public keys would be known to all.
             _ => return None,
         };
         let only = match &common.key_algorithm {

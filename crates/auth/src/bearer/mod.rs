@@ -1,5 +1,5 @@
 //! JWTs of an OpenID provider: taken apart strictly, checked by a key that was looked up (never one that came along), and
-//! turned into a principal. Where keys come from is left to `jwks`.
+//! turned into a principal. `jwks` finds the keys.
 //!
 //! ```text
 //! header.claims.signature ─ Unverified::parse ─▶ alg, kid ─▶ (a key of the provider) ─ verify ─▶ Verified
@@ -30,18 +30,18 @@ pub const TOKEN_MAX: usize = 12 * 1024;
 /// Longest key id. Providers use digests and UUIDs.
 const KID_MAX: usize = 512;
 
-/// A token whose shape is right and whose word counts for nothing yet.
+/// A token whose shape is right and whose claims count for nothing yet.
 #[derive(Debug)]
 pub struct Unverified<'a> {
     pub algorithm: Algorithm,
     pub kid: Option<String>,
-    /// What was signed: header and claims as they came.
+    /// The signed part: header and claims as they came.
     message: &'a str,
     claims: &'a str,
     signature: &'a str,
 }
 
-/// Whether somebody meant this to be a JWT. Opaque tokens have no such shape.
+/// Returns whether this has the shape of a JWT. Opaque tokens have no such shape.
 pub fn looks_like_jwt(token: &str) -> bool {
     token.bytes().filter(|&byte| byte == b'.').count() == 2 && token.starts_with("ey")
 }
@@ -62,10 +62,10 @@ impl<'a> Unverified<'a> {
         Ok(Unverified { algorithm: algorithm(&header)?, kid: kid(&header)?, message, claims, signature })
     }
 
-    /// Believes the token, if this key signed it and everything it says is as expected. What costs next to nothing to check
-    /// comes first, so that a flood of tokens that say the wrong thing costs no signature.
+    /// Believes the token, if this key signed it and all its claims are as expected. Checks that cost next to nothing
+    /// come first, so that a flood of tokens with wrong claims costs no signature check.
     pub fn verify(&self, key: &VerifyingKey, expected: &Expected, now: Now) -> Result<Verified, BearerError> {
-        // The key says which algorithms it is for. The token's word alone would let it choose a weaker one.
+        // The key determines its algorithms. If the token alone did, it could choose a weaker one.
         if !key.allows(self.algorithm) {
             return Err(BearerError::WrongAlgorithmForKey);
         }
@@ -91,7 +91,7 @@ fn object(part: &'static str, text: &str) -> Result<Map<String, Value>, BearerEr
     }
 }
 
-/// A token that brings or points to its own key is a forger's. `crit` asks for rules we do not know.
+/// A token that brings or points to its own key comes from a forger. `crit` asks for rules we do not know.
 fn refuse_foreign_keys(header: &Map<String, Value>) -> Result<(), BearerError> {
     for name in ["jwk", "jku", "x5u", "x5c"] {
         if header.contains_key(name) {
@@ -118,7 +118,7 @@ fn check_type(header: &Map<String, Value>) -> Result<(), BearerError> {
     }
 }
 
-/// The algorithms there are. `none` and shared secrets (HS256 …) are not among them: everybody knows a public key.
+/// The accepted algorithms. `none` and shared secrets (HS256 …) are not among them: a public key is no secret.
 fn algorithm(header: &Map<String, Value>) -> Result<Algorithm, BearerError> {
     let Some(Value::String(name)) = header.get("alg") else { return Err(BearerError::NoAlgorithm) };
     Ok(match name.as_str() {

@@ -1,7 +1,7 @@
-//! The keys of a provider: found by discovery, kept, renewed in the background, and fetched again when a token names a key
-//! that is not there, but only now and then, so that tokens with made-up key ids make nobody ask a thousand times.
+//! The keys of a provider: found by discovery, kept, renewed in the background, and fetched again when a token names an
+//! unknown key, but only now and then, so that tokens with made-up key ids do not cause a thousand questions.
 //!
-//! What is kept and when to ask is decided in `ring`, which has no IO; here is who does it, one at a time.
+//! `ring` decides which keys to keep and when to ask, without IO; this file asks, one question at a time.
 
 mod ring;
 #[cfg(test)]
@@ -24,11 +24,11 @@ pub struct KeySource {
     pub issuer: String,
     /// Given, or found by discovery.
     pub jwks_uri: Option<String>,
-    /// Whether plain HTTP will do.
+    /// `true` if plain HTTP is allowed.
     pub allow_http: bool,
 }
 
-/// What discovery tells.
+/// The result of discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
     pub jwks_uri: String,
@@ -53,7 +53,7 @@ pub struct Jwks {
     source: KeySource,
     fetch: Arc<dyn Fetch>,
     ring: Mutex<Ring>,
-    /// Held while asking: whoever comes meanwhile waits for that answer.
+    /// Held while asking: callers that come meanwhile wait for that answer.
     flight: tokio::sync::Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ impl Jwks {
         match looked {
             Look::Found(key) => Ok(key),
             Look::Aging(key) => {
-                // Nobody need wait for it.
+                // No caller has to wait for it.
                 drop(self.renew_apart(now));
                 Ok(key)
             }
@@ -87,13 +87,13 @@ impl Jwks {
         }
     }
 
-    /// In a task of its own: a caller that leaves must not break off what others wait for.
+    /// In a task of its own: a caller that leaves must not cancel an answer that others wait for.
     fn renew_apart(self: &Arc<Self>, now: Now) -> tokio::task::JoinHandle<()> {
         let jwks = Arc::clone(self);
         tokio::spawn(async move { jwks.renew(now).await })
     }
 
-    /// Asks the provider, unless somebody did while this waited for its turn.
+    /// Asks the provider, unless another task did while this one waited for its turn.
     async fn renew(&self, now: Now) {
         let _flight = self.flight.lock().await;
         if !self.ring().begin(now.mono_us) {

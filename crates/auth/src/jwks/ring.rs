@@ -1,5 +1,5 @@
-//! What is known of a provider's keys, and when to ask again. No IO and no clock: looked at with `look`, told by `begin`
-//! and `end` about questions under way.
+//! The known keys of a provider, and when to ask again. No IO and no clock: looked at with `look`, told by `begin` and
+//! `end` about questions under way.
 //!
 //! ```text
 //! fetched ──────── fresh ────────▶ aging (asked for again in the background) ──────▶ too old: nothing is believed
@@ -36,7 +36,7 @@ const RETRY_US: u64 = 2 * S_US;
 pub(super) struct Ring {
     settings: RingSettings,
     keys: Option<Keys>,
-    /// Not before this is the provider asked again.
+    /// The provider is not asked again before this time.
     next_ask_at_us: u64,
     /// A question is under way.
     is_asking: bool,
@@ -48,7 +48,7 @@ struct Keys {
     fetched_at_us: u64,
 }
 
-/// What there is for a token.
+/// The result of looking for a token's key.
 #[derive(Debug)]
 pub(super) enum Look {
     Found(Arc<VerifyingKey>),
@@ -58,7 +58,7 @@ pub(super) enum Look {
     Ask,
     /// The provider was asked a moment ago and has no such key.
     Unknown,
-    /// There is nothing to go by, and the provider was asked a moment ago.
+    /// There is no key, and the provider was asked a moment ago.
     Unavailable,
 }
 
@@ -82,7 +82,7 @@ impl Ring {
         }
     }
 
-    /// Whether the provider may be asked now. If so, nobody else may for a while.
+    /// Returns whether the provider may be asked now. If so, no other caller may ask for a while.
     pub(super) fn begin(&mut self, now_us: u64) -> bool {
         let may_ask = now_us >= self.next_ask_at_us;
         if may_ask {
@@ -100,7 +100,7 @@ impl Ring {
                 let keys = keys.into_iter().map(Arc::new).collect();
                 self.keys = Some(Keys { keys, fetched_at_us: now_us });
             }
-            // What is there still serves until it is too old.
+            // The known keys serve until they are too old.
             None => self.next_ask_at_us = now_us + RETRY_US.min(self.settings.cooldown_us),
         }
     }

@@ -1,5 +1,6 @@
-//! Who has logged out, and when: the sessions of a name that began before that are over, in every browser that has one and in
-//! the hands of everybody who copied one. A session is forgotten here once it would have ended by itself.
+//! Logouts by name and time: the sessions of a name that began before its logout are over, in every browser that has
+//! one and in the hands of every client that copied one. A session is forgotten here once it would have ended by
+//! itself.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,7 @@ pub(super) struct Ended(Mutex<State>);
 struct State {
     /// When each name logged out last, on the monotonic clock.
     at_us: HashMap<String, u64>,
-    /// Sessions that began at this time or before it are over, whoever they belong to.
+    /// Sessions of any name that began at this time or before it are over.
     floor_us: u64,
 }
 

@@ -1,5 +1,5 @@
-//! A login of our own for people with browsers: OpenID Connect's authorization code flow with PKCE. What has to be remembered
-//! between two requests is sealed into cookies that only this process can read; what is remembered here is who logged out.
+//! A login of our own for people with browsers: OpenID Connect's authorization code flow with PKCE. State between two
+//! requests is sealed into cookies that only this process can read; only logouts are remembered here.
 //!
 //! ```text
 //! /login ─ begin ─▶ provider (state, nonce, challenge)          cookie: flow (state, nonce, verifier, where to go back to)
@@ -32,7 +32,7 @@ use crate::{Now, json};
 use ended::Ended;
 use seal::Sealer;
 
-/// How long somebody may take to type a password.
+/// How long a user may take to type a password.
 pub const FLOW_S: u64 = 600;
 
 /// Browsers keep cookies of up to 4096 bytes, name and attributes included.
@@ -41,7 +41,7 @@ const COOKIE_MAX: usize = 3_800;
 /// How long the provider's description is good for.
 const PROVIDER_US: u64 = 600_000_000;
 
-/// Why somebody could not be logged in.
+/// Why a login failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
     #[error("the login was not begun in this browser, or took longer than ten minutes; please try again")]
@@ -77,7 +77,7 @@ pub struct Begun {
     pub flow: String,
 }
 
-/// Somebody is logged in.
+/// A completed login.
 #[derive(Debug)]
 pub struct Finished {
     pub session: String,
@@ -86,7 +86,7 @@ pub struct Finished {
     pub principal: Principal,
 }
 
-/// What the provider sends a browser back with.
+/// The parameters with which the provider sends a browser back.
 #[derive(Clone, Debug, Default)]
 pub struct Callback {
     pub state: Option<String>,
@@ -130,7 +130,7 @@ impl Login {
         })
     }
 
-    /// Whether this one can go on where `other` was, so that nobody is logged out by a reload.
+    /// Returns whether this login can go on under these settings, so that a reload logs no user out.
     pub fn is_for(&self, oidc: &OidcSettings) -> bool {
         let audiences = vec![self.settings.client_id.clone()];
         oidc.login.as_ref() == Some(&self.settings) && Expected { audiences, ..oidc.expected.clone() } == self.expected
@@ -199,7 +199,7 @@ impl Login {
         Ok(Finished { session, lasts_s, return_to: flow.return_to, principal })
     }
 
-    /// Whose session this is. One that has ended, or that somebody else sealed, is nobody's.
+    /// The principal of this session. A session that has ended, or that another process sealed, has none.
     pub fn session(&self, sealed: &str, now: Now) -> Option<Principal> {
         let session: Session = self.open("session", sealed)?;
         let is_on = now.unix_s < session.expires_at_s && !self.ended.has(&session.name, session.began_us);
@@ -210,7 +210,7 @@ impl Login {
         })
     }
 
-    /// Ends all sessions of whoever this one belongs to, in every browser. Gives the name.
+    /// Ends all sessions of this session's name, in every browser. Returns the name.
     pub fn end(&self, sealed: &str, now: Now) -> Option<Arc<str>> {
         let principal = self.session(sealed, now)?;
         self.ended.end(&principal.name, now.mono_us, self.settings.session_us);
@@ -233,7 +233,7 @@ impl Login {
         }
         let answer = self.fetch.post(&endpoint, Form { body: form(&members), authorization }).await;
         let document = answer.map_err(|error| match error {
-            // The provider says no: the code was used before, or is another client's.
+            // The provider refuses: the code was used before, or belongs to another client.
             FetchError::Status { status: 400..=499, .. } => LoginError::Refused("the code is not valid".to_owned()),
             error => {
                 tracing::warn!("a login could not be finished: {error}");

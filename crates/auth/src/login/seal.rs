@@ -1,5 +1,5 @@
-//! What a browser keeps for us: encrypted and authenticated with a key of this process, so that it can be neither read nor
-//! changed nor passed off for something else. A restart forgets the key, and with it all sessions.
+//! Values that a browser keeps for us: encrypted and authenticated with a key of this process, so that they can be
+//! neither read nor changed nor passed off for something else. A restart forgets the key, and with it all sessions.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
@@ -15,7 +15,7 @@ impl Sealer {
         Sealer(RandomizedNonceKey::new(&AES_256_GCM, &key).expect("a key of 32 bytes"))
     }
 
-    /// What is sealed for one purpose does not open for another.
+    /// A value sealed for one purpose does not open for another.
     pub(super) fn seal(&self, purpose: &str, mut bytes: Vec<u8>) -> String {
         let sealed = self.0.seal_in_place_append_tag(Aad::from(purpose.as_bytes()), &mut bytes);
         let nonce = sealed.expect("short texts can be sealed");

@@ -1,4 +1,4 @@
-//! A whole login against a provider that is a script, and what goes wrong on the way.
+//! A whole login against a scripted provider, and the errors on the way.
 
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@ use super::rule::Mismatch;
 use super::{Action, Policy, Resources, Rule, Target};
 use crate::Identity;
 
-/// Why something is allowed or denied: which rule decided, and what kept each of the others from it.
+/// Why an action is allowed or denied: which rule decided, and why each of the others did not.
 #[derive(Debug)]
 pub struct Explanation<'a> {
     policy: &'a Policy,

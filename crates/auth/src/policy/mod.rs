@@ -1,5 +1,5 @@
-//! Who may do what: rules that allow, and nothing else. What no rule allows is denied, so the order of rules matters only
-//! for which of them is named as the one that decided.
+//! Policies: rules that allow, and nothing else. An action that no rule allows is denied, so the order of rules matters
+//! only for which of them is named as the one that decided.
 
 mod explain;
 mod rule;
@@ -15,16 +15,16 @@ pub use rule::{Resources, Rule, Subject};
 
 use crate::Identity;
 
-/// What can be asked of the service, as far as permission goes.
+/// The actions that permissions are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// Read claims, resources, locks.
     Inspect,
     /// Ask for a slot.
     Acquire,
-    /// Renew, change and end what is one's own.
+    /// Renew, change and end one's own claims.
     UpdateOwn,
-    /// Change and end what is another's.
+    /// Change and end the claims of others.
     RevokeAny,
     /// Give resources a capacity, and take it away.
     Configure,
@@ -76,7 +76,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// What an action is about.
+/// The target of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// The service as a whole.
@@ -103,7 +103,7 @@ pub struct Policy {
     rules: Vec<Rule>,
 }
 
-/// What was decided, and by which rule. No rule: denied, as everything is that no rule allows.
+/// A decision, and the rule that made it. No rule: denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
     /// Counted from 1, as in the file.
@@ -145,7 +145,7 @@ impl Policy {
         self.decide(who, action, target).is_allowed()
     }
 
-    /// Whether a list of resources of this kind is shown to this caller in full, in part or not at all.
+    /// Returns whether a list of resources of this kind is shown to this caller in full, in part or not at all.
     pub fn reach(&self, who: &Identity, action: Action, kind: Kind) -> Reach {
         let mut reach = Reach::Nothing;
         for rule in self.rules.iter().filter(|rule| rule.is_for(who) && rule.gives(action) && rule.covers(kind)) {

@@ -1,4 +1,4 @@
-//! One rule: for whom, which actions, on what.
+//! One rule: its subjects, its actions, its resources.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Action, Target};
 use crate::glob;
 use crate::identity::Identity;
 
-/// One `[[policy]]`. Whoever is among the subjects or in one of the groups may do the actions on the resources.
+/// One `[[policy]]`. A caller among the subjects or in one of the groups may do the actions on the resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// For people.
@@ -21,14 +21,14 @@ pub struct Rule {
     pub resources: Resources,
 }
 
-/// Somebody a rule is for.
+/// The subject of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// `*`: everybody, signed on or not.
+    /// `*`: every caller, signed on or not.
     Everybody,
-    /// `authenticated`: everybody who signed on.
+    /// `authenticated`: every caller that signed on.
     Authenticated,
-    /// `anonymous`: everybody who did not.
+    /// `anonymous`: every caller that did not.
     Anonymous,
     /// A pattern of names.
     Named(Arc<str>),

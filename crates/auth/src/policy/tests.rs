@@ -63,7 +63,7 @@ fn the_first_rule_that_allows_decides_and_nothing_else_is_allowed() {
         (who("a", &[]), Inspect, claim("a"), Some(4)),
         (anonymous.clone(), Inspect, claim("a"), None),
         (anonymous.clone(), Inspect, lock("status"), Some(5)),
-        // Calling oneself so does not make one so.
+        // A principal of this name is not the subject of this name.
         (who("anonymous", &[]), Inspect, lock("status"), Some(4)),
         (who("*", &["*"]), Configure, claim("a"), None),
         (anonymous, Observe, Target::Service, None),

@@ -1,6 +1,6 @@
 //! Identity headers of a trusted proxy: Shibboleth's `mod_shib` behind Apache, oauth2-proxy, Authelia, authentik, nginx
-//! `auth_request`, Traefik. Anybody can send a header, so they are believed only from the proxy's addresses and together
-//! with a secret that the proxy adds, and everything that smells of a trick is refused:
+//! `auth_request`, Traefik. Any client can send a header, so they are believed only from the proxy's addresses and
+//! together with a secret that the proxy adds, and every suspicious request is refused:
 //!
 //! * a header given twice, as the proxy may have checked the other one
 //! * a name with `_` where ours has `-`: proxies that pass headers on as environment variables take them for the same
@@ -34,7 +34,7 @@ pub struct ProxySettings {
     pub groups_header: Option<HeaderName>,
     /// Between two groups in one header.
     pub groups_separator: char,
-    /// What names and groups from here get in front, so that they cannot be taken for those of another source.
+    /// The prefix of names and groups from here, so that they cannot be taken for those of another source.
     pub name_prefix: String,
     pub group_prefix: String,
 }
@@ -62,18 +62,18 @@ pub enum ProxyError {
     TooManyGroups(HeaderName),
 }
 
-/// What the headers say.
+/// The meaning of the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is not from the proxy, and does not pretend to be.
+    /// The request is not from the proxy, and does not pretend to be.
     Nothing,
-    /// It is from the proxy, which names nobody.
+    /// The request is from the proxy, which names no caller.
     Nobody,
     Somebody(Principal),
 }
 
 impl ProxySettings {
-    /// Believes the headers, or says why not.
+    /// Believes the headers, or returns the reason not to.
     pub fn read(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Said, ProxyError> {
         self.refuse_look_alikes(headers)?;
         self.refuse_hop_by_hop(headers)?;
@@ -140,7 +140,7 @@ impl ProxySettings {
     fn refuse_hop_by_hop(&self, headers: &HeaderMap) -> Result<(), ProxyError> {
         for value in headers.get_all(CONNECTION) {
             for option in value.as_bytes().split(|&byte| byte == b',') {
-                // What is no name of a header is none of ours.
+                // A text that is no header name cannot be one of ours.
                 let Ok(name) = HeaderName::from_bytes(option.trim_ascii()) else { continue };
                 if self.is_ours(name.as_str()) || self.is_ours_but_for_dashes(name.as_str()) {
                     return Err(ProxyError::HopByHop(name));

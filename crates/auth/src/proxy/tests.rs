@@ -83,7 +83,7 @@ fn tricks_are_refused() {
         ("192.0.2.1", &[("x-remote-groups", "operators")], ProxyError::NotTheProxy(name("x-remote-groups"))),
         ("192.0.2.1", &[secret], ProxyError::NotTheProxy(name("x-proxy-secret"))),
         ("10.0.1.5", &[secret, user], ProxyError::NotTheProxy(name("x-remote-user"))),
-        // From the proxy's address, by somebody else on that machine.
+        // From the proxy's address, by another user on that machine.
         (PROXY, &[user], ProxyError::WrongSecret),
         (PROXY, &[("x-proxy-secret", "S3cret"), user], ProxyError::WrongSecret),
         (PROXY, &[("x-proxy-secret", ""), user], ProxyError::WrongSecret),

@@ -1,4 +1,4 @@
-//! Several sources at once: which one decides, and what a failure costs.
+//! Several sources at once: which one decides, and the cost of a failure.
 
 use http::HeaderValue;
 
@@ -80,7 +80,7 @@ fn the_first_source_that_has_something_to_say_decides() {
         (ELSEWHERE, &[token], Some(&cert), "ci by token"),
         (PROXY, &[secret, user, token], Some(&cert), "alice by proxy"),
         (PROXY, &[secret, token], None, "ci by token"),
-        // The certificate is the proxy's own, and the proxy is nobody.
+        // The certificate is the proxy's own, and the proxy has no principal.
         (PROXY, &[secret], Some(&cert), "nobody"),
         (PROXY, &[secret, ("x-remote-user", "(null)")], Some(&cert), "nobody"),
         (PROXY, &[secret, user, ("authorization", "Basic eDp5")], None, "alice by proxy"),

@@ -1,5 +1,5 @@
-//! What a client asks for, in the three dialects of the service: which call acquires, renews, releases, withdraws and looks,
-//! and what a lease is in the answer. One file a dialect, the same functions in each.
+//! The three dialects of the service for a client: which call acquires, renews, releases, withdraws and looks, and what
+//! a lease is in the answer. One file a dialect, the same functions in each.
 
 mod claim;
 mod lock;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::reply::Reply;
 
-/// What is held: a lock, a place in a queue, a numbered slot.
+/// The kind of a lease: a lock, a place in a queue, a numbered slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// What is asked for. Its text names no pool id.
+/// The resource that a client asks for. Its text names no pool id.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Target {
     Lock { job: String },
@@ -71,7 +71,7 @@ pub(crate) struct Ask {
     pub(crate) wait: Duration,
 }
 
-/// What names a lease at the service. It is a credential: its text shows nothing of it.
+/// The name of a lease at the service. It is a credential: its text shows nothing of it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Id {
@@ -92,7 +92,7 @@ pub(crate) struct Grant {
     pub(crate) waited: Option<Duration>,
 }
 
-/// What a plain look shows of a queue.
+/// The queue as a plain look shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Look {
     pub(crate) queue_position: Option<u64>,
@@ -101,7 +101,7 @@ pub(crate) struct Look {
     pub(crate) eta: Option<Duration>,
 }
 
-/// Whether the ids and the token of a renewal's answer are ours.
+/// Says whether the ids and the token of a renewal's answer are ours.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     /// With the length that was given.

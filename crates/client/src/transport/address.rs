@@ -15,7 +15,7 @@ pub(crate) struct Address {
     pub(crate) port: u16,
     /// As the `Host` header has it.
     pub(crate) authority: String,
-    /// What every path begins with; empty, or without a slash at its end.
+    /// The beginning of every path; empty, or without a slash at its end.
     pub(crate) prefix: String,
 }
 

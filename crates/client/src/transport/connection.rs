@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other side has not closed it, as far as is known.
+    /// Returns whether the other side has left it open, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.sender.is_closed()
     }
@@ -121,7 +121,7 @@ where
     let (sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| NoConnection::Unreachable(error.to_string()))?;
     let driver = tokio::spawn(async move {
-        // The call on it hears of an error; nobody else wants to.
+        // The call on it hears of an error; no other task wants to.
         let _ = connection.await;
     });
     Ok(Connection { sender, driver: driver.abort_handle() })

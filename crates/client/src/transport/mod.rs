@@ -211,7 +211,7 @@ impl Transport {
             url: self.addresses[at].to_string(),
             request_id: request_id.to_owned(),
         };
-        // Whether the call has left, so that a timeout is told apart from a connection that never came about.
+        // `true` once the call has left, so that a timeout is told apart from a connection that was never established.
         let is_sent = AtomicBool::new(false);
         let heard = match timeout(patience, self.exchange(at, call, is_fresh, request_id, &is_sent)).await {
             Ok(Ok(raw)) => self.understand(at, &raw, request_id),
@@ -334,8 +334,8 @@ impl Transport {
         Heard::Reply(Reply { status: raw.status, position, retry_after, link, json, url, request_id })
     }
 
-    /// Whether an answer is of an older reign than one heard before: of a service that does not know yet that it was replaced.
-    /// Its address then goes last.
+    /// Returns whether an answer is of an older reign than one heard before: of a service that does not know yet that
+    /// it was replaced. Its address then goes last.
     pub(crate) fn is_of_the_past(&self, reply: &Reply) -> bool {
         let highest = self.epoch.fetch_max(reply.position.epoch, Ordering::Relaxed);
         let is_old = reply.position.epoch < highest;

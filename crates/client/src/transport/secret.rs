@@ -50,7 +50,7 @@ impl Token {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether reading it again can bring another one.
+    /// Returns whether reading it again can bring another one.
     pub(crate) fn can_change(&self) -> bool {
         matches!(self.source, TokenSource::File(_) | TokenSource::Callback(_))
     }

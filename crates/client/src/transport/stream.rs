@@ -26,7 +26,7 @@ const EVENT_BYTES_MAX: usize = 1 << 20;
 pub struct Event {
     /// Its place in the journal, to go on from: `<epoch>.<position>`.
     pub id: Option<String>,
-    /// What happened: `granted`, `released`, …
+    /// The event's name: `granted`, `released`, …
     pub name: String,
     /// Everything about it, as `docs/api.md` has it.
     pub data: Value,
@@ -112,7 +112,7 @@ impl Transport {
     }
 }
 
-/// What an answer that is no success fails with.
+/// The error for an answer that is no success.
 pub(crate) fn refusal(heard: &Heard) -> Error {
     match asked(&crate::dialect::Target::lock(""), heard) {
         Asked::Fail(error) => error,

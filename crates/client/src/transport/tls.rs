@@ -1,4 +1,4 @@
-//! Whom a client trusts, and what it shows of itself.
+//! The certificates that a client trusts, and the one it shows.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! One acquisition from the caller's wish to a confirmed lease. A lease that ended before anybody heard of it is asked for
-//! afresh under a new name; a caller that gives up, or whose time is over, leaves nothing behind (`settle`).
+//! One acquisition from the caller's wish to a confirmed lease. A lease that ended before the caller heard of it is
+//! asked for afresh under a new name; a caller that gives up, or whose time is over, leaves nothing behind (`settle`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::dialect::{Ask, Target};
 use crate::error::Error;
 use crate::terms::backoff;
 
-/// What a caller wants.
+/// The wish of a caller.
 #[derive(Clone)]
 pub(crate) struct Wish {
     pub(crate) target: Target,

@@ -23,7 +23,7 @@ pub(crate) enum Notice {
     Lost(Loss),
 }
 
-/// What to do with notices.
+/// The receiver of notices.
 pub(crate) type OnNotice = Arc<dyn Fn(Notice) + Send + Sync>;
 
 /// A lease to be held from now on.
@@ -43,14 +43,14 @@ pub(crate) struct Held {
     pub(crate) id: Id,
     pub(crate) token: u64,
     pub(crate) slot: Option<u32>,
-    /// What each renewal asks for.
+    /// The ttl of each renewal.
     pub(crate) ttl: Duration,
     watch: Mutex<Watch>,
     /// The loss, once there is one.
     lost: watch::Sender<Option<Loss>>,
     /// Renewed on after a loss, and so not given back by it.
     pub(super) persists: bool,
-    /// To whoever calls the user's callbacks, apart from renewal.
+    /// To the task that calls the user's callbacks, apart from renewal.
     notices: Option<mpsc::UnboundedSender<Notice>>,
     tells_renewals: bool,
     renewer: Mutex<Option<JoinHandle<()>>>,
@@ -165,7 +165,7 @@ impl Held {
         self.released.get().copied()
     }
 
-    /// Nobody holds it any more, and nobody is told of a loss.
+    /// The lease is over, and no callback is told of a loss.
     pub(super) fn end_locally(&self) {
         self.watch().handle_ended(Cause::Released);
         let loss = self.loss_of(Cause::Released);

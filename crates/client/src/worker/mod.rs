@@ -37,7 +37,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// How often idle connections are looked at.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// What every task of a client shares.
+/// State that every task of a client shares.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) transport: Transport,

@@ -1,4 +1,4 @@
-//! What a waiting caller is told: on change, at most once a second, from a plain look at the queue every ten seconds.
+//! Progress for a waiting caller: on change, at most once a second, from a plain look at the queue every ten seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(1);
 
-/// How the wait goes. What the service does not tell is absent.
+/// How the wait goes. Parts that the service does not tell are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Since the call.
@@ -25,7 +25,7 @@ pub struct Progress {
     pub places_lost: u32,
     /// 1 is next.
     pub queue_position: Option<u64>,
-    /// Who has it.
+    /// The holders.
     pub holders: Vec<String>,
     /// How many wait.
     pub waiting: Option<u64>,

@@ -42,7 +42,7 @@ pub(super) enum Sought {
     GivenUp,
 }
 
-/// What is known while it goes on; settling needs it after it was cut off.
+/// The knowledge while it goes on; settling needs it after it was cut off.
 #[derive(Debug)]
 pub(super) struct Seek {
     state: Mutex<State>,
@@ -59,10 +59,10 @@ struct State {
     claim: Option<String>,
     /// A call may have reached the service: giving up has to undo it.
     is_open: bool,
-    /// What stood in the way last.
+    /// The last obstacle.
     last_error: Option<Error>,
     last_holder: Option<Holder>,
-    /// Whether the service ever answered.
+    /// `true` once the service has answered.
     is_reached: bool,
 }
 
@@ -105,7 +105,7 @@ impl Seek {
         }
     }
 
-    /// What a caller hears whose time is over.
+    /// The error for a caller whose time is over.
     pub(super) fn out_of_time(&self, wish: &Wish) -> Error {
         let state = self.state();
         match (&state.last_holder, &state.last_error) {

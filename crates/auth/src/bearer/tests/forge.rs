@@ -1,4 +1,4 @@
-//! A provider's keys, made for one test, and what an honest or dishonest signer does with them.
+//! A provider's keys, made for one test, and their use by an honest or dishonest signer.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -105,7 +105,7 @@ impl Signer {
         format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// The old trick: what everybody knows, the public key, used as the secret of HS256.
+    /// The old trick: the public key, which is no secret, used as the secret of HS256.
     pub(super) fn as_shared_secret(&self, claims: &Claims) -> String {
         let Pair::Rsa(pair, _) = &self.pair else { panic!("an RSA key") };
         let header = json!({"alg": "HS256", "kid": self.kid});
@@ -120,7 +120,7 @@ pub(crate) fn jwks(signers: &[&Signer]) -> Vec<u8> {
     json!({"keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>()}).to_string().into_bytes()
 }
 
-/// What a token says.
+/// The claims of a token.
 pub(crate) struct Claims(Map<String, Value>);
 
 impl Claims {
