@@ -10,8 +10,8 @@ use leasehold_engine::{Command, ResourceKey, Wall};
 use crate::app::Asked;
 use crate::audit_log::AuditLog;
 use crate::dialect::claims;
-use crate::dialect::text::{Object, rfc3339};
 use crate::driver::Handle;
+use crate::http::json::write::{Object, rfc3339};
 use crate::http::{Problem, RequestId};
 use crate::observe;
 use crate::observe::digest::Digester;
@@ -99,7 +99,7 @@ impl Change {
         let mut object = Object::new();
         let principal = self.identity.principal();
         object
-            .string("time", &rfc3339(wall))
+            .string("time", &rfc3339(wall.0))
             .string("request", self.request.as_str())
             .optional_string("principal", principal.map(|principal| &*principal.name))
             .optional_string("source", principal.map(|principal| principal.source.as_str()))

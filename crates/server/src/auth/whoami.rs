@@ -4,7 +4,7 @@
 use http::{Response, StatusCode};
 
 use super::Caller;
-use crate::dialect::text::{Object, write_string};
+use crate::http::json::write::{Object, write_string};
 use crate::http::{Body, RequestId, response};
 
 pub(super) fn answer(who: Option<&Caller>, api_url: &str, id: &RequestId) -> Response<Body> {

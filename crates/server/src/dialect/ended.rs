@@ -5,7 +5,7 @@ use leasehold_engine::Ending;
 use serde_json::json;
 
 use super::Reply;
-use super::text::write_string;
+use crate::http::json::write::write_string;
 use crate::http::{Body, Code, error_body_with, response};
 use crate::openapi::{Answer, Schema, code_schema};
 

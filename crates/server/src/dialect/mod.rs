@@ -15,7 +15,6 @@ mod header;
 pub(crate) mod lock;
 pub(crate) mod pools;
 pub(crate) mod terms;
-pub(crate) mod text;
 
 use bytes::Bytes;
 use http::request::Parts;

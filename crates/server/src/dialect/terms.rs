@@ -3,7 +3,7 @@
 
 use leasehold_engine::Time;
 
-use super::text::Object;
+use crate::http::json::write::Object;
 use crate::openapi::Schema;
 
 /// Renew after this part of the lease, so that two attempts may fail.

@@ -7,7 +7,7 @@ use leasehold_journal::Happened;
 
 use super::reader::HEARTBEAT;
 use super::ring::EventId;
-use crate::dialect::text::Object;
+use crate::http::json::write::Object;
 use crate::observe::digest::Digester;
 use crate::observe::key::{public_name, write_key};
 

@@ -9,10 +9,10 @@ use super::key::{PublicKey, public_name, write_key};
 use super::list::fitting;
 use super::routes::{asked_of, resolve};
 use crate::dialect::plain_seconds_us;
-use crate::dialect::text::{Object, array};
 use crate::driver::Handle;
 use crate::events::{Past, write_event};
 use crate::http::json::shown;
+use crate::http::json::write::{Object, array};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 

@@ -6,7 +6,7 @@ use leasehold_engine::{Kind, ResourceKey};
 
 use super::digest::{Digester, PoolDigest};
 use crate::dialect::NAME_MAX;
-use crate::dialect::text::Object;
+use crate::http::json::write::Object;
 
 /// A resource that was named. Whether there is such a one is another matter.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use leasehold_engine::{Ending, Kind, Totals, Wall, What};
 use leasehold_journal::Happened;
 
 use super::Observer;
-use crate::dialect::text::Object;
+use crate::http::json::write::Object;
 
 const BUCKETS: usize = 600;
 const STEP_S: u64 = 1;
@@ -203,8 +203,8 @@ pub(super) fn answer(observer: &Observer, now: Wall, totals: &Totals) -> Vec<u8>
     column("renewals", |bucket| Some(bucket.renewals.into()), count);
     column("expiries", |bucket| Some(bucket.expiries.into()), count);
     column("ended", |bucket| Some(bucket.ended.into()), count);
-    column("wait_p50_s", |bucket| bucket.percentile_us(50), crate::dialect::text::write_seconds);
-    column("wait_p99_s", |bucket| bucket.percentile_us(99), crate::dialect::text::write_seconds);
+    column("wait_p50_s", |bucket| bucket.percentile_us(50), crate::http::json::write::write_seconds);
+    column("wait_p99_s", |bucket| bucket.percentile_us(99), crate::http::json::write::write_seconds);
     column("holders", |bucket| Some(bucket.holders.into()), count);
     column("waiters", |bucket| Some(bucket.waiters.into()), count);
     object.end()

@@ -11,10 +11,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{filter, wire};
 use crate::auth::Caller;
-use crate::dialect::text::{Object, array, array_pieces};
 use crate::dialect::{Reply, ask, unserved};
 use crate::driver::Handle;
 use crate::http::json::shown;
+use crate::http::json::write::{Object, array, array_pieces};
 use crate::http::limits::PAGE_BYTES_MAX;
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};

@@ -4,8 +4,8 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, Refusal};
 
 use super::wire::ending_name;
-use crate::dialect::text::Object;
 use crate::dialect::{Reply, denial, ended};
+use crate::http::json::write::Object;
 use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {

@@ -3,7 +3,7 @@
 use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, Holder, ResourceView, Time};
 
 use crate::dialect::terms::Terms;
-use crate::dialect::text::{Object, array};
+use crate::http::json::write::{Object, array};
 
 /// The answer to a call about this claim. Lists leave out the terms: they are for its holder.
 pub(super) fn claim(base_url: &str, view: &ClaimView, asked_at: Time, clamped: bool) -> Vec<u8> {
@@ -42,7 +42,7 @@ fn write_claim(object: &mut Object, base_url: &str, view: &ClaimView) {
         .string("url", &claim_url(base_url, view.id))
         .string("resource", &view.resource)
         .string("status", status_name(view.status))
-        .time("created", view.history.created)
+        .time("created", view.history.created.0)
         .float_seconds("timeout", view.timeout_us);
     if let Some(ttl_us) = view.ttl_us {
         object.float_seconds("ttl", ttl_us);
@@ -77,7 +77,7 @@ fn write_history(object: &mut Object, view: &ClaimView) {
     let ended = history.ended.map(|(how, wall)| (ending_name(how), wall));
     let entries: Vec<_> = [waited, active, ended].into_iter().flatten().collect();
     let json = array(&entries, |object, (status, wall)| {
-        object.string("status", status).time("timestamp", *wall);
+        object.string("status", status).time("timestamp", wall.0);
     });
     object.name("status_history").extend_from_slice(&json);
 }
@@ -105,7 +105,7 @@ pub(super) fn write_resource(object: &mut Object, view: &ResourceView) {
 
 fn write_holders(object: &mut Object, name: &str, holders: &[Holder]) {
     let json = array(holders, |object, holder| {
-        object.uuid("id", holder.claim.0).time("since", holder.since);
+        object.uuid("id", holder.claim.0).time("since", holder.since.0);
     });
     object.name(name).extend_from_slice(&json);
 }

@@ -5,8 +5,8 @@ use http::{HeaderValue, Response, StatusCode};
 use leasehold_engine::{LockView, Refusal};
 
 use super::wire::write_holder;
-use crate::dialect::text::Object;
 use crate::dialect::{Reply, denial, ended};
+use crate::http::json::write::Object;
 use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
@@ -55,7 +55,7 @@ fn locked(lock: &LockView, in_grace: bool, reply: &Reply<'_>) -> Response<Body> 
     let mut rest_us = 0;
     if let Some(holder) = &lock.holder {
         write_holder(&mut object, holder, lock.now);
-        object.time_ms("grace_until", lock.now.wall_at(holder.grace_until));
+        object.time_ms("grace_until", lock.now.wall_at(holder.grace_until).0);
         rest_us = holder.grace_until.since(lock.now.at);
     }
     object.boolean("success", false).string("job", &lock.job).string("message", error);

@@ -3,7 +3,7 @@
 use leasehold_engine::{LockHolder, LockNews, LockView, Moment, PlaceView, Reply, Time};
 
 use crate::dialect::terms::{Terms, write_rest};
-use crate::dialect::text::Object;
+use crate::http::json::write::Object;
 
 pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bool) -> Vec<u8> {
     let mut object = Object::new();
@@ -22,7 +22,7 @@ pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bo
         LockNews::Acquired { from: Some(previous) } => format!("acquired from {previous}"),
     };
     write_holder(&mut object, holder, view.now);
-    object.time_ms("grace_until", view.now.wall_at(holder.grace_until));
+    object.time_ms("grace_until", view.now.wall_at(holder.grace_until).0);
     object.boolean("success", true).string("job", &view.job).string("message", &message);
     object.integer("token", holder.token.0);
     Terms { asked_at, now: view.now.at, deadline: holder.deadline, clamped }.write(&mut object);
@@ -32,7 +32,7 @@ pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bo
 fn write_seen(object: &mut Object, view: &LockView, holder: &LockHolder) {
     write_holder(object, holder, view.now);
     object.boolean("is_expired", holder.deadline <= view.now.at);
-    object.time_ms("grace_until", view.now.wall_at(holder.grace_until));
+    object.time_ms("grace_until", view.now.wall_at(holder.grace_until).0);
     object.boolean("success", true).string("job", &view.job).string("message", state_of(holder, view.now));
     object.integer("token", holder.token.0);
     write_rest(object, holder.deadline.since(view.now.at));
@@ -60,7 +60,7 @@ pub(super) fn released(job: &str, message: &str) -> Vec<u8> {
 
 /// Who and until when: the members every answer about a held lock begins with.
 pub(super) fn write_holder(object: &mut Object, holder: &LockHolder, now: Moment) {
-    object.string("holder", &holder.client).time_ms("expires_at", now.wall_at(holder.deadline));
+    object.string("holder", &holder.client).time_ms("expires_at", now.wall_at(holder.deadline).0);
 }
 
 fn state_of(holder: &LockHolder, now: Moment) -> &'static str {

@@ -3,7 +3,7 @@
 use leasehold_engine::{LeaseView, PlaceView, Reply, ResourceView, Spent, Time};
 
 use crate::dialect::terms::{Terms, write_rest};
-use crate::dialect::text::{Object, unix_seconds};
+use crate::http::json::write::{Object, unix_seconds};
 
 pub(super) fn pool(id: u128, view: &ResourceView, with_waiting: bool) -> Vec<u8> {
     let mut object = Object::new();
@@ -64,7 +64,7 @@ fn write_lease(object: &mut Object, view: &LeaseView) {
     object
         .uuid("lease", view.claim.0)
         .integer("position", view.slot.into())
-        .integer("expires_at_unix", unix_seconds(view.now.wall_at(view.deadline)));
+        .integer("expires_at_unix", unix_seconds(view.now.wall_at(view.deadline).0));
 }
 
 pub(super) fn flag(name: &str, value: bool) -> Vec<u8> {

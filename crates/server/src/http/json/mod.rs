@@ -13,6 +13,7 @@ mod canonical;
 mod strict;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write;
 
 pub use canonical::canonical;
 pub use strict::DEPTH_MAX;

@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use leasehold_engine::Wall;
 
 use crate::http::limits::PIECE_MAX;
 
@@ -125,18 +124,18 @@ impl Object {
         }
     }
 
-    /// A point in time, to the microsecond.
-    pub(crate) fn time(&mut self, name: &str, wall: Wall) -> &mut Self {
+    /// A point in time, given and shown to the microsecond.
+    pub(crate) fn time(&mut self, name: &str, unix_us: u64) -> &mut Self {
         let bytes = self.name(name);
         bytes.push(b'"');
-        bytes.extend_from_slice(rfc3339(wall).as_bytes());
+        bytes.extend_from_slice(rfc3339(unix_us).as_bytes());
         bytes.push(b'"');
         self
     }
 
     /// A point in time, cut to the millisecond, so that it never says more than is true.
-    pub(crate) fn time_ms(&mut self, name: &str, wall: Wall) -> &mut Self {
-        self.time(name, Wall(wall.0 / 1_000 * 1_000))
+    pub(crate) fn time_ms(&mut self, name: &str, unix_us: u64) -> &mut Self {
+        self.time(name, unix_us / 1_000 * 1_000)
     }
 }
 
@@ -208,14 +207,14 @@ pub(crate) fn write_seconds(bytes: &mut Vec<u8>, value_us: u64) {
 }
 
 /// `2024-01-15T10:30:00Z`, with as much of a fraction as there is.
-pub(crate) fn rfc3339(wall: Wall) -> String {
-    let microseconds = i64::try_from(wall.0).unwrap_or(i64::MAX);
+pub(crate) fn rfc3339(unix_us: u64) -> String {
+    let microseconds = i64::try_from(unix_us).unwrap_or(i64::MAX);
     Timestamp::from_microsecond(microseconds).unwrap_or(Timestamp::MAX).to_string()
 }
 
 /// Whole seconds since 1970, the fraction cut off.
-pub(crate) fn unix_seconds(wall: Wall) -> u64 {
-    wall.0 / S_US
+pub(crate) fn unix_seconds(unix_us: u64) -> u64 {
+    unix_us / S_US
 }
 
 #[cfg(test)]
@@ -250,11 +249,11 @@ mod tests {
     #[test]
     fn times_are_rfc_3339_in_utc() {
         let mut object = Object::new();
-        object.time("a", Wall(1_705_314_600_000_000)).time_ms("b", Wall(1_705_314_600_123_999));
+        object.time("a", 1_705_314_600_000_000).time_ms("b", 1_705_314_600_123_999);
         assert_eq!(
             String::from_utf8(object.end()).unwrap(),
             r#"{"a":"2024-01-15T10:30:00Z","b":"2024-01-15T10:30:00.123Z"}"#
         );
-        assert_eq!(unix_seconds(Wall(1_705_314_600_999_999)), 1_705_314_600);
+        assert_eq!(unix_seconds(1_705_314_600_999_999), 1_705_314_600);
     }
 }
