@@ -28,6 +28,10 @@ impl Route {
         method.get(..method.len().min(16)).unwrap_or("?")
     }
 
+    pub(crate) fn pattern(&self) -> &'static str {
+        self.pattern.unwrap_or("(none)")
+    }
+
     /// One line for an answer: always where the operator wants an access log, else for what went wrong, to be seen when
     /// somebody looks for it.
     pub(crate) fn log(
@@ -43,7 +47,7 @@ impl Route {
             return;
         }
         let (request, method, status) = (id.as_str(), self.method(), status.as_u16());
-        let route = self.pattern.unwrap_or("(none)");
+        let route = self.pattern();
         // To the microsecond: more digits than that are noise.
         let took_ms = f64::from(u32::try_from(took.as_micros()).unwrap_or(u32::MAX)) / 1e3;
         if is_access_logged {

@@ -325,7 +325,7 @@ impl Handler for App {
             let (status, took) = (response.status(), came_at.elapsed());
             self.observer.metrics.request(route.dialect, status.as_u16(), took);
             route.log(&id, client, status, took, self.settings.access_log);
-            told.answered(&route, status);
+            told.answered(route.method(), route.pattern(), status);
             response
         })
     }

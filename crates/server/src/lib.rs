@@ -29,7 +29,7 @@ mod trace;
 pub use app::App;
 pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
-pub use driver::{Answered, Clock, Driver, Handle, Lead, Listening, default_threads};
+pub use driver::{Answered, Beginning, Clock, Driver, Handle, Lead, Listening, Witness, default_threads};
 pub use endpoint::{Class, Face};
 pub use observe::Observer;
 pub use settings::Settings;

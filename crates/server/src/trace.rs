@@ -22,7 +22,6 @@ mod on {
     use tracing_opentelemetry::OpenTelemetrySpanExt;
 
     use super::SPANS;
-    use crate::access::Route;
     use crate::http::RequestId;
 
     /// One request, from its head to its answer.
@@ -46,9 +45,7 @@ mod on {
             future.instrument(self.0.clone())
         }
 
-        pub(crate) fn answered(&self, route: &Route, status: StatusCode) {
-            let pattern = route.pattern.unwrap_or("(none)");
-            let method = route.method();
+        pub(crate) fn answered(&self, method: &str, pattern: &str, status: StatusCode) {
             // What is recorded names a span only before it has begun.
             self.0.context().span().update_name(format!("{method} {pattern}"));
             self.0.record("http.request.method", method);
@@ -82,7 +79,6 @@ mod on {
 mod off {
     use http::{HeaderMap, StatusCode};
 
-    use crate::access::Route;
     use crate::http::RequestId;
 
     #[derive(Clone, Debug)]
@@ -99,7 +95,7 @@ mod off {
         }
 
         #[expect(clippy::unused_self, reason = "as it is where there are spans")]
-        pub(crate) fn answered(&self, _route: &Route, _status: StatusCode) {}
+        pub(crate) fn answered(&self, _method: &str, _pattern: &str, _status: StatusCode) {}
     }
 
     pub(crate) fn commit<T>(_changes: u64, _bytes: usize, append: impl FnOnce() -> T) -> T {

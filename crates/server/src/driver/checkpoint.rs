@@ -97,7 +97,7 @@ impl Checkpointing {
             *bytes += put(chunk, store)?;
             store.finish_checkpoint()?;
             tracing::info!(bytes, "checkpoint written");
-            shared.observer.checkpointed();
+            shared.witness.checkpointed();
             self.last_checkpoint_bytes = *bytes;
             self.state = State::Resting;
         }

@@ -206,9 +206,9 @@ impl Committer {
         let happened = std::mem::take(&mut leaving.happened);
         // Callers first, then the rest of the world, in order: nobody else tells of what was appended.
         self.shared.deliver(leaving);
-        self.shared.observer.happened(&happened);
-        self.shared.observer.record(&happened, &totals);
-        self.shared.observer.appended(&batch, took);
+        self.shared.witness.happened(&happened);
+        self.shared.witness.record(&happened, &totals);
+        self.shared.witness.appended(&batch, took);
         if self.has_background() || self.starting.is_some() {
             // Their answers leave before that goes on.
             yield_now().await;
@@ -245,7 +245,7 @@ impl Committer {
             self.is_low = is_low;
             self.shared.lock().partition.set_store_full(is_low);
         }
-        self.shared.observer.store(self.store.sizes(), self.store.syncs(), is_low);
+        self.shared.witness.store(self.store.sizes(), self.store.syncs(), is_low);
     }
 }
 

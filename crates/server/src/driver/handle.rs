@@ -9,7 +9,6 @@ use leasehold_engine::{ClaimId, Command, Reply, Time, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
 
 use super::Shared;
-use crate::metrics::Readings;
 use crate::sync::oneshot;
 
 /// An answer, with its place in the order of things.
@@ -128,6 +127,18 @@ impl Handle {
             epoch: self.shared.epoch,
         }
     }
+}
+
+/// The partition in figures, as metrics show it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readings {
+    pub(crate) totals: Totals,
+    pub(crate) callers: Callers,
+    /// How long the oldest answer has been waiting for the store.
+    pub(crate) oldest_held_us: u64,
+    /// How far service time fell behind the clock.
+    pub(crate) uncharged_us: u64,
+    pub(crate) epoch: Epoch,
 }
 
 /// A caller on the line. Hanging up early tells the partition.

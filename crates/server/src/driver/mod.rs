@@ -27,6 +27,7 @@ mod lead;
 mod pulse;
 #[cfg(test)]
 mod seams;
+mod witness;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,10 +39,11 @@ use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Recovery, S
 use tokio::sync::watch;
 
 pub use clock::Clock;
+pub(crate) use handle::Readings;
 pub use handle::{Answered, Handle, Listening};
 pub use lead::{Lead, default_threads};
+pub use witness::{Beginning, Witness};
 
-use crate::observe::{Beginning, Observer};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot, timeout};
 
@@ -62,7 +64,7 @@ struct Shared {
     /// Something is due sooner than the pulse wakes up; the pulse waits here.
     pulse: Condvar,
     clock: Clock,
-    observer: Arc<Observer>,
+    witness: Arc<dyn Witness>,
     relief: Relief,
     epoch: Epoch,
     /// The last durable position, for whoever does not need the lock to know.
@@ -119,10 +121,15 @@ impl Relief {
 impl Driver {
     /// Goes on from what was recovered and starts serving callers on the runtime it is called from, which has two
     /// threads at least.
-    pub fn start(recovery: Recovery, limits: PartitionLimits, observer: Arc<Observer>, clock: Clock) -> Driver {
+    pub fn start(
+        recovery: Recovery,
+        limits: PartitionLimits,
+        witness: Arc<impl Witness + 'static>,
+        clock: Clock,
+    ) -> Driver {
         let runtime = Runtime::current();
         let relief = Relief::Worker(runtime.clone());
-        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
+        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock, relief);
         runtime.spawn(async move {
             if let Err(error) = committer.run().await {
                 fail.send_replace(Some(Arc::new(error)));
@@ -137,12 +144,12 @@ impl Driver {
     pub fn start_led(
         recovery: Recovery,
         limits: PartitionLimits,
-        observer: Arc<Observer>,
+        witness: Arc<impl Witness + 'static>,
         clock: Clock,
         lead: Arc<Lead>,
     ) -> Driver {
         let relief = Relief::StandIn(Arc::clone(&lead));
-        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, observer, clock, relief);
+        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock, relief);
         spawn("leasehold-lead", move || {
             let outcome = committer.lead(&lead);
             // From here on the other one drives: what is left to do is to say so, and to end.
@@ -159,13 +166,13 @@ impl Driver {
     fn prepare(
         recovery: Recovery,
         limits: PartitionLimits,
-        observer: Arc<Observer>,
+        witness: Arc<dyn Witness>,
         clock: Clock,
         relief: Relief,
     ) -> (Driver, commit::Committer, watch::Sender<Option<Arc<StoreError>>>) {
         let Recovery { engine, store, epoch, head, at, partition: number, history, .. } = recovery;
         let clocks = clock.read();
-        observer.begin(Beginning { epoch, head, history, secret: store.secret(), wall: clocks.wall });
+        witness.begin(Beginning { epoch, head, history, secret: store.secret(), wall: clocks.wall });
         let mut partition = Partition::new(engine, number, epoch, head, at, limits, clocks);
         if store.is_forgetful() {
             partition.stop_journaling();
@@ -182,7 +189,7 @@ impl Driver {
             }),
             pulse: Condvar::new(),
             clock,
-            observer,
+            witness,
             relief,
             epoch,
             durable: AtomicU64::new(head.0),
@@ -217,7 +224,7 @@ impl Driver {
     /// Turns new callers away, answers the parked ones and ends event streams. What was said before is still appended
     /// and answered.
     pub fn close(&self) {
-        self.shared.observer.close();
+        self.shared.witness.close();
         let leaving = {
             let mut inner = self.shared.lock();
             let clocks = self.shared.clock.read();
@@ -286,7 +293,7 @@ impl Shared {
         if !leaving.happened.is_empty() {
             // Without a journal things are told by whoever made them happen, each on a thread of its own. Under the lock
             // they are recorded in order.
-            self.observer.record(&leaving.happened, &inner.partition.totals());
+            self.witness.record(&leaving.happened, &inner.partition.totals());
         }
         leaving
     }
@@ -298,7 +305,7 @@ impl Shared {
             if let Some(waker) = leaving.wake.take() {
                 waker.wake();
             }
-            self.observer.happened(&leaving.happened);
+            self.witness.happened(&leaving.happened);
             leaving.happened.clear();
             let mut untold = Vec::new();
             for Told { to, answer, epoch, position, untold: told_of, .. } in leaving.told.drain(..) {

@@ -26,6 +26,7 @@ pub(crate) use wire::write_event;
 
 use crate::http::Shares;
 use crate::http::limits::PAGE_BYTES_MAX;
+use crate::metrics::Counts;
 use crate::observe::series::{Series, Window};
 
 /// Readers at the same time. The next one gets a 503.
@@ -52,14 +53,6 @@ struct Kept {
     ring: Ring,
     series: Series,
     counts: Counts,
-}
-
-/// How many events there have been.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) told: u64,
-    /// Fell out of the ring.
-    pub(crate) dropped: u64,
 }
 
 /// What happened to some resource, as far back as asked for and known.

@@ -11,8 +11,9 @@ use super::reader::HEARTBEAT;
 use super::ring::{EventId, FellBehind, Resume, Ring};
 use super::routes::Filter;
 use super::{Reader, Subscription, wire};
+use crate::driver::{Beginning, Witness as _};
+use crate::observe::Observer;
 use crate::observe::digest::Digester;
-use crate::observe::{Beginning, Observer};
 
 fn happened(epoch: u64, position: u64) -> Happened {
     let resource = ResourceKey::Lock(Arc::from(if position.is_multiple_of(2) { "even" } else { "odd" }));

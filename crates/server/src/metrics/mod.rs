@@ -11,8 +11,8 @@ mod sign_ins;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_engine::{Effect, Ending, Kind, Totals, What};
-use leasehold_journal::{Callers, Epoch, Sizes};
+use leasehold_engine::{Effect, Ending, Kind, What};
+use leasehold_journal::Sizes;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter as Counted;
@@ -27,6 +27,8 @@ use histogram::Histogram;
 pub(crate) use requests::Dialect;
 use requests::Requests;
 pub(crate) use sign_ins::SignIns;
+
+use crate::driver::Readings;
 
 type Counter = Counted<u64, AtomicU64>;
 type Gauge = Measured<u64, AtomicU64>;
@@ -116,23 +118,19 @@ pub(crate) struct Events {
 
 impl Events {
     /// As they are now; told and dropped are counted by the ring.
-    pub(crate) fn count(&self, readers: usize, counts: crate::events::Counts) {
+    pub(crate) fn count(&self, readers: usize, counts: Counts) {
         self.readers.set(readers as u64);
         self.told.inner().store(counts.told, Ordering::Relaxed);
         self.dropped.inner().store(counts.dropped, Ordering::Relaxed);
     }
 }
 
-/// What is read off the driver for one exposition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Readings {
-    pub(crate) totals: Totals,
-    pub(crate) callers: Callers,
-    /// How long the oldest answer has been waiting for the store.
-    pub(crate) oldest_held_us: u64,
-    /// How far service time fell behind the clock.
-    pub(crate) uncharged_us: u64,
-    pub(crate) epoch: Epoch,
+/// How many events there have been.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) told: u64,
+    /// Fell out of the ring.
+    pub(crate) dropped: u64,
 }
 
 /// One metric a kind, looked up without a lock.

@@ -23,10 +23,11 @@ pub(crate) mod series;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use leasehold_engine::{Kind, Totals, Wall};
-use leasehold_journal::{Batch, Epoch, Happened, History, Position, Sizes};
+use leasehold_engine::{Kind, Totals};
+use leasehold_journal::{Batch, Happened, Sizes};
 use tokio::sync::Semaphore;
 
+use crate::driver::{Beginning, Witness};
 use crate::events::Events;
 use crate::metrics::Metrics;
 use digest::Digester;
@@ -41,17 +42,6 @@ pub struct Observer {
     /// Orders of lists that are paged through.
     frozen: frozen::Frozen<list::Wanted>,
     digester: OnceLock<Digester>,
-}
-
-/// What is known when the partition starts.
-#[derive(Debug)]
-pub(crate) struct Beginning {
-    pub(crate) epoch: Epoch,
-    pub(crate) head: Position,
-    pub(crate) history: History,
-    /// Where the data has one, so that digests stay the same.
-    pub(crate) secret: Option<[u8; 32]>,
-    pub(crate) wall: Wall,
 }
 
 impl Default for Observer {
@@ -72,12 +62,6 @@ impl Observer {
         }
     }
 
-    pub(crate) fn begin(&self, beginning: Beginning) {
-        let Beginning { epoch, head, history, secret, wall } = beginning;
-        self.digester.get_or_init(|| Digester::new(secret.unwrap_or_else(rand::random)));
-        self.events.begin(epoch, head, history, wall);
-    }
-
     pub(crate) fn digester(&self) -> &Digester {
         self.digester.get().expect("nobody is served before the partition has started")
     }
@@ -87,27 +71,40 @@ impl Observer {
         self.metrics.connections.certificate_ends.set(not_after_s);
     }
 
+    /// Brings those metrics up to date that are counted elsewhere.
+    pub(crate) fn count_events(&self) {
+        self.metrics.events.count(self.events.readers(), self.events.counts());
+    }
+}
+
+impl Witness for Observer {
+    fn begin(&self, beginning: Beginning) {
+        let Beginning { epoch, head, history, secret, wall } = beginning;
+        self.digester.get_or_init(|| Digester::new(secret.unwrap_or_else(rand::random)));
+        self.events.begin(epoch, head, history, wall);
+    }
+
     /// Streams end, so that nobody holds up the end.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.events.close();
     }
 
-    pub(crate) fn appended(&self, batch: &Batch, took: Duration) {
+    fn appended(&self, batch: &Batch, took: Duration) {
         let changes = batch.last.0 - batch.first.0 + 1;
         self.metrics.batch(changes, batch.record.len(), took);
     }
 
     /// The store as it was just looked at.
-    pub(crate) fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
+    fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
         self.metrics.store(sizes, syncs, is_low);
     }
 
-    pub(crate) fn checkpointed(&self) {
+    fn checkpointed(&self) {
         self.metrics.checkpointed();
     }
 
     /// Counted and logged, in whatever order.
-    pub(crate) fn happened(&self, happened: &[Happened]) {
+    fn happened(&self, happened: &[Happened]) {
         for Happened { effect, .. } in happened {
             self.metrics.effect(effect);
             match effect.resource.kind() {
@@ -119,14 +116,9 @@ impl Observer {
     }
 
     /// Kept for whoever watches. To be called in the order of the journal.
-    pub(crate) fn record(&self, happened: &[Happened], totals: &Totals) {
+    fn record(&self, happened: &[Happened], totals: &Totals) {
         if !happened.is_empty() {
             self.events.push(happened, totals);
         }
-    }
-
-    /// Brings those metrics up to date that are counted elsewhere.
-    pub(crate) fn count_events(&self) {
-        self.metrics.events.count(self.events.readers(), self.events.counts());
     }
 }
