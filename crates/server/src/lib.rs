@@ -18,6 +18,7 @@ mod events;
 #[cfg(test)]
 mod fuzz;
 pub mod http;
+mod links;
 mod metrics;
 mod observe;
 pub mod openapi;

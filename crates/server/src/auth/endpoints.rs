@@ -5,9 +5,9 @@ use leasehold_auth::Now;
 
 use super::{Caller, Guard, login, whoami};
 use crate::dialect::Call;
-use crate::dialect::claims::routes::api_url;
 use crate::http::router::Endpoint;
 use crate::http::{Body, Problem, RequestId};
+use crate::links::api_url;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -48,7 +48,7 @@ impl Asked {
 
 pub(crate) fn parse(action: Action, call: &Call<'_>, guard: &Guard) -> Result<Asked, Problem> {
     let step = match action {
-        Action::Whoami => return Ok(Asked::Whoami { who: None, api_url: api_url(call) }),
+        Action::Whoami => return Ok(Asked::Whoami { who: None, api_url: api_url(call.settings, call.parts) }),
         Action::Login => login::begin(call, guard)?,
         Action::Callback => login::finish(call, guard)?,
         Action::Logout => login::forget(call, guard)?,

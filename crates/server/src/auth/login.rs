@@ -10,9 +10,10 @@ use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
 use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
 
 use super::{Guard, audit};
-use crate::dialect::{Call, claims};
+use crate::dialect::Call;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::links;
 
 /// Holds a login under way.
 const FLOW_COOKIE: Cookie = Cookie::new("__Host-leasehold-login", "leasehold-login");
@@ -63,7 +64,12 @@ fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
         Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
             .coded(Code::NoLogin)
     })?;
-    Ok(Step { login, base_url: claims::routes::base_url(call), is_encrypted: call.settings.is_encrypted(), what })
+    Ok(Step {
+        login,
+        base_url: links::base_url(call.settings, call.parts),
+        is_encrypted: call.settings.is_encrypted(),
+        what,
+    })
 }
 
 pub(super) async fn answer(step: Step, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {

@@ -37,9 +37,9 @@ pub(crate) use change::Audited;
 pub(crate) use endpoints::{Action, Asked, answer, endpoints, parse};
 pub(crate) use standing::Standing;
 
-use crate::dialect::claims;
 use crate::endpoint::{self, Class};
 use crate::http::{Peer, Problem};
+use crate::links;
 use crate::metrics::SignIns;
 use crate::settings::Settings;
 
@@ -107,7 +107,7 @@ impl Guard {
         let source = identity.principal().map(|principal| principal.source);
         counted.accepted(source);
         if source == Some(Source::Session) && !parts.method.is_safe() {
-            let base_url = claims::routes::base_url_of(settings, parts);
+            let base_url = links::base_url(settings, parts);
             if !login::is_same_origin(&parts.headers, &base_url) {
                 return Err(login::cross_site());
             }

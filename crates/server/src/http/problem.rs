@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
 use super::code::Code;
@@ -117,7 +117,7 @@ impl Problem {
                 response.headers_mut().insert(ALLOW, methods.clone());
             }
             Some(Remedy::RetryAfter(seconds)) => {
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(*seconds));
+                response::set_retry_after(&mut response, (*seconds).into());
             }
             Some(Remedy::Go(location)) => {
                 response.headers_mut().insert(LOCATION, location.clone());

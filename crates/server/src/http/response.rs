@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -229,6 +231,11 @@ pub fn json(status: StatusCode, id: &RequestId, body: impl Into<Body>) -> Respon
     let mut response = bare(status, id, body.into());
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
+}
+
+/// Says after how many seconds it is worth to ask again. The only writer of `Retry-After` but for `farewell`, which has no response.
+pub fn set_retry_after<B>(response: &mut Response<B>, seconds: u64) {
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
 }
 
 /// An answer without a body, such as 204.

@@ -1,11 +1,8 @@
 //! The endpoints of claims and their resources, and their requests as commands.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::header::HOST;
-use http::request::Parts;
-use http::{HeaderMap, Method, Uri};
+use http::Method;
 use leasehold_engine::limits::DURATION_MAX_US;
 use leasehold_engine::{
     Acquire, ClaimId, Command, IdempotencyKey, Options, Patience, Quota, ResourceKey, Update, Wish,
@@ -20,7 +17,7 @@ use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
 use crate::http::router::Endpoint;
-use crate::settings::Settings;
+use crate::links;
 
 /// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are absurd.
 const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };
@@ -83,7 +80,7 @@ pub(crate) struct Subject {
 
 pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
     let query = Query::parse(call.parts.uri.query())?;
-    let base_url = base_url(call);
+    let base_url = links::base_url(call.settings, call.parts);
     let mut clamped = false;
     let request = match action {
         Action::List => return ClaimList::parse(&query, base_url).map(|list| Asked::Claims(Box::new(list))),
@@ -230,61 +227,4 @@ fn resource_in_path(call: &Call<'_>) -> Result<ResourceKey, Problem> {
         return Err(Problem::bad_request(reason));
     }
     Ok(ResourceKey::Claim(Arc::from(&*name)))
-}
-
-/// Where the caller found us, or where the operator says we are.
-pub(crate) fn base_url(call: &Call<'_>) -> String {
-    base_url_of(call.settings, call.parts)
-}
-
-/// The same before there is a call.
-pub(crate) fn base_url_of(settings: &Settings, parts: &Parts) -> String {
-    if let Some(public_url) = &settings.public_url {
-        return public_url.trim_end_matches('/').to_owned();
-    }
-    let scheme = if settings.speaks_tls { "https" } else { "http" };
-    format!("{scheme}://{}", host(&parts.uri, &parts.headers).unwrap_or("localhost"))
-}
-
-/// Where calls go: here, or to the listener for callers, where this one is for operators.
-pub(crate) fn api_url(call: &Call<'_>) -> String {
-    let here = base_url(call);
-    match call.settings.callers_addr.filter(|_| call.settings.public_url.is_none()) {
-        None => here,
-        Some(addr) => moved(&here, addr),
-    }
-}
-
-/// The same URL with this address instead. One that stands for all of a machine's is reached by the name this one was.
-fn moved(url: &str, addr: SocketAddr) -> String {
-    let Ok(here) = url.parse::<Uri>() else { return format!("http://{addr}") };
-    let scheme = here.scheme_str().unwrap_or("http");
-    match here.host().filter(|_| addr.ip().is_unspecified()) {
-        Some(host) => format!("{scheme}://{host}:{}", addr.port()),
-        None => format!("{scheme}://{addr}"),
-    }
-}
-
-fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
-    // HTTP/2 has it in the URI, HTTP/1.1 in the header.
-    uri.authority().map(http::uri::Authority::as_str).or_else(|| headers.get(HOST)?.to_str().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_that_is_all_of_a_machines_is_reached_by_the_name_this_one_was() {
-        for (here, addr, expected) in [
-            ("http://127.0.0.1:9090", "127.0.0.1:8080", "http://127.0.0.1:8080"),
-            ("http://localhost:9090", "10.0.0.5:8080", "http://10.0.0.5:8080"),
-            ("http://locks.example.org", "0.0.0.0:8080", "http://locks.example.org:8080"),
-            ("https://locks.example.org:9090", "[::]:8080", "https://locks.example.org:8080"),
-            ("http://[::1]:9090", "[::]:8080", "http://[::1]:8080"),
-            ("http://localhost", "[::1]:8080", "http://[::1]:8080"),
-        ] {
-            assert_eq!(moved(here, addr.parse().unwrap()), expected, "{here} {addr}");
-        }
-    }
 }

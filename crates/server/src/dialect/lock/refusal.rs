@@ -1,7 +1,6 @@
 //! What a client is told when it does not get the lock.
 
-use http::header::RETRY_AFTER;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use leasehold_engine::{LockView, Refusal};
 
 use super::wire::write_holder;
@@ -60,6 +59,6 @@ fn locked(lock: &LockView, in_grace: bool, reply: &Reply<'_>) -> Response<Body> 
     }
     object.boolean("success", false).string("job", &lock.job).string("message", error);
     let mut response = response::json(StatusCode::CONFLICT, reply.id, object.end());
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(rest_us.div_ceil(1_000_000).max(1)));
+    response::set_retry_after(&mut response, rest_us.div_ceil(1_000_000));
     reply.positioned(response)
 }

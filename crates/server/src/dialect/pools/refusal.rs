@@ -1,7 +1,6 @@
 //! What a borrower is told when the answer is no.
 
-use http::header::RETRY_AFTER;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use leasehold_engine::Refusal;
 
 use crate::dialect::{Reply, denial, ended};
@@ -48,6 +47,6 @@ fn none_free(waiting: u32, reply: &Reply<'_>) -> Response<Body> {
         body.extend_from_slice(format!(",\"waiting\":{waiting}").as_bytes());
     });
     let mut response = response::json(StatusCode::CONFLICT, reply.id, body);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response::set_retry_after(&mut response, 1);
     reply.positioned(response)
 }
