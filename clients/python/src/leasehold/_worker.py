@@ -295,22 +295,26 @@ class Worker:
 def _start_loop() -> asyncio.AbstractEventLoop:
     """An event loop that runs on an OS thread of its own."""
     made: "List[asyncio.AbstractEventLoop]" = []
+    native = _native_start()
+    is_made = threading.Event() if native is None else None
 
     def run() -> None:
         # Made on its own thread: gevent ties sockets to the thread that makes them.
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         made.append(loop)
+        if is_made is not None:
+            is_made.set()
         loop.run_forever()
 
-    native = _native_start()
-    if native is None:
+    if is_made is not None:
         threading.Thread(target=run, name="leasehold", daemon=True).start()
-    else:
+        is_made.wait()
+    elif native is not None:
         native(run, ())
-    while not made:
-        # Under gevent and eventlet this yields to other greenlets.
-        time.sleep(0.001)
+        while not made:
+            # An event of theirs cannot be set from an OS thread; this yields to other greenlets.
+            time.sleep(0.001)
     return made[0]
 
 
