@@ -1,4 +1,4 @@
-//! The command line, as text. What the values mean and where else they may come from is left to `config`.
+//! The command line, as text. `config` knows the meaning of the values and their other sources.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,37 +22,37 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(after_help = crate::run::AFTER_HELP)]
     Run(Box<crate::run::RunArgs>),
-    /// Show how a service is
+    /// Show the health of a service
     #[command(after_help = crate::commands::AFTER_HELP)]
     Status(crate::commands::StatusArgs),
-    /// List what is held and waited for
+    /// List resources that are held or waited for
     #[command(after_help = crate::commands::AFTER_HELP)]
     Ls(crate::commands::LsArgs),
     /// Show one resource: its holders and its queue
     #[command(after_help = crate::commands::AFTER_HELP)]
     Show(crate::commands::ShowArgs),
-    /// Print everything that happens, live
+    /// Print events, live
     #[command(after_help = crate::commands::AFTER_HELP)]
     Watch(crate::commands::WatchArgs),
-    /// Print what happened to one resource
+    /// Print the events of one resource
     #[command(after_help = crate::commands::AFTER_HELP)]
     History(crate::commands::HistoryArgs),
-    /// Acquire something in a script, and print the handle that renew and release want
+    /// Acquire a lease in a script, and print the handle that renew and release want
     #[command(after_help = crate::commands::AFTER_HELP)]
     Acquire(crate::commands::AcquireArgs),
-    /// Renew what acquire acquired
+    /// Renew a lease that acquire printed
     #[command(after_help = crate::commands::AFTER_HELP)]
     Renew(crate::commands::HandleArgs),
-    /// Give back what acquire acquired
+    /// Give back a lease that acquire printed
     #[command(after_help = crate::commands::AFTER_HELP)]
     Release(crate::commands::HandleArgs),
     /// Pools of numbered slots
     #[command(subcommand, after_help = crate::commands::AFTER_HELP)]
     Pool(crate::commands::PoolCommand),
-    /// End a grant, whoever has it
+    /// End a grant, no matter which client holds it
     #[command(after_help = crate::commands::AFTER_HELP)]
     Revoke(crate::commands::RevokeArgs),
-    /// Look at a service as a newcomer would, and say what to do
+    /// Check a service as a newcomer would, and say what to do
     #[command(after_help = crate::commands::AFTER_HELP)]
     Doctor(crate::commands::DoctorArgs),
     /// Start a throw-away server with callers that contend, to look at in a browser
@@ -61,20 +61,20 @@ pub(crate) enum Command {
     Completions(crate::commands::CompletionsArgs),
     /// Print the manual page, or write one for each command
     Man(crate::commands::ManArgs),
-    /// Verify a data directory or a backup, and print what is in it
+    /// Verify a data directory or a backup, and print a summary
     Check(CheckArgs),
     /// Copy the data to one file, also while it is being served
     Backup(BackupArgs),
     /// Make a backup the data of a server again; tokens go on above all that were ever given out
     Restore(RestoreArgs),
-    /// List what a filter picks from the data of a stopped server, and with --yes remove it
+    /// List the claims and resources that a filter picks from the data of a stopped server, and with --yes remove them
     Prune(PruneArgs),
     /// Ask a server on this machine whether it is well (exit code 0), for containers
     Healthcheck(HealthcheckArgs),
     /// API tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Who may do what
+    /// Explain which policy allows what
     #[command(subcommand)]
     Policy(PolicyCommand),
     #[cfg(unix)]
@@ -87,13 +87,13 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token: prints it once, and what to put into the configuration
+    /// Make a token: prints it once, and the lines for the configuration
     New(TokenNewArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Say whether somebody may do something, and which policy decides (exit code 0 allowed, 1 denied)
+    /// Say whether a caller may do something, and which policy decides (exit code 0 allowed, 1 denied)
     Explain(PolicyExplainArgs),
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct PruneArgs {
     #[arg(long)]
     pub(crate) kind: Option<String>,
 
-    /// waiting, active, ended, or unused: registered resources that nobody holds, waits for or held lately
+    /// waiting, active, ended, or unused: registered resources that have no holder, no waiter and no recent claim
     #[arg(long)]
     pub(crate) status: Option<String>,
 
@@ -210,7 +210,7 @@ pub(crate) struct HealthcheckArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TokenNewArgs {
-    /// Who the token is for; the name its claims are held under
+    /// The name of the token's owner, which its claims are held under
     #[arg(long)]
     pub(crate) name: String,
 
@@ -229,7 +229,7 @@ pub(crate) struct PolicyExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The name of the caller; without one, somebody who did not sign on
+    /// The name of the caller; without one, an anonymous caller
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
 
@@ -324,8 +324,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_metadata: Option<String>,
 
-    /// Most memory that claims and resources may take; what would need more is refused with 503 [default: half of what the
-    /// process may use: of the machine's memory, the control group's limit or the address space, whichever is least]
+    /// Most memory that claims and resources may take; a call that would need more is refused with 503
+    /// [default: half of what the process may use: of the machine's memory, the control group's limit or the address
+    /// space, whichever is least]
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_state: Option<String>,
 
@@ -363,7 +364,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) events_kept: Option<String>,
 
-    /// What absolute URLs in answers begin with [default: the host the caller used]
+    /// Beginning of absolute URLs in answers [default: the host the caller used]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
 
@@ -394,8 +395,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) access_log: bool,
 
-    /// One JSON line for every change: who, from where, what, on what, and how it went. To a file, which may be renamed at any
-    /// time, or to stderr [default: none]
+    /// One JSON line for every change: the caller, its address, the action, the resource, and the outcome. To a file,
+    /// which may be renamed at any time, or to stderr [default: none]
     #[arg(long, value_name = "FILE|stderr")]
     pub(crate) audit_log: Option<OsString>,
 

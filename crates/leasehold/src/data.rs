@@ -1,4 +1,5 @@
-//! Where a server's data is, for the commands that look after it from outside: named by hand, or where `serve` would have it.
+//! The location of a server's data, for the commands that look after it from outside: named by hand, or where `serve`
+//! would have it.
 
 use std::path::{Path, PathBuf};
 

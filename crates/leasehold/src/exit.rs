@@ -1,4 +1,4 @@
-//! How the process ends: every exit code there is, in one place, so that scripts and service managers can tell them apart.
+//! The end of the process: every exit code, in one place, so that scripts and service managers can tell them apart.
 
 use std::process::ExitCode;
 
@@ -7,9 +7,9 @@ use leasehold_journal::StoreError;
 /// Why the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what it was asked to.
+    /// It succeeded.
     Done,
-    /// Something failed while running; the log says what. Starting again may help.
+    /// Something failed while running; the log has the reason. Starting again may help.
     Failed,
     /// The command line, the environment or the configuration file is wrong. Starting again does not help.
     Usage,
@@ -59,7 +59,7 @@ impl From<&StoreError> for Exit {
     }
 }
 
-/// Why a command did not do what it was asked to: a sentence for people, and a code.
+/// Why a command failed: a sentence for people, and a code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -75,7 +75,7 @@ impl Failure {
         Failure { exit: Exit::Failed, sentence: sentence.into() }
     }
 
-    /// Says it, and gives the code to end with.
+    /// Prints it, and returns the code to end with.
     pub(crate) fn told(&self) -> Exit {
         eprintln!("leasehold: {}", self.sentence);
         self.exit

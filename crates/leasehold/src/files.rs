@@ -1,5 +1,5 @@
-//! Room for as many connections as are allowed: each is an open file, and how many of those a process may have is the
-//! operating system's to say. What happens when there are too many all the same is left to the accept loop.
+//! Room for as many connections as are allowed: each is an open file, and the operating system limits how many a
+//! process may have. The accept loop handles connections beyond that.
 
 use leasehold_server::http::limits::REFUSALS_MAX;
 
@@ -11,19 +11,19 @@ const BESIDE_CONNECTIONS: u64 = 64 + REFUSALS_MAX as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allowed {
     now: Option<u64>,
-    /// What the process may raise that to by itself.
+    /// The limit that the process may set by itself.
     at_most: Option<u64>,
 }
 
-/// What to do about it.
+/// The resulting limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     raise_to: Option<u64>,
     connections_max: u32,
 }
 
-/// As many files as are needed, as far as that is ours to decide; and no more connections than that leaves room for, so
-/// that whoever comes too many is told so and does not wait in vain.
+/// As many files as are needed, as far as the process may decide that; and no more connections than those leave room
+/// for, so that a client past the limit is told so and does not wait in vain.
 fn plan(allowed: Allowed, connections_max: u32) -> Plan {
     let needed = u64::from(connections_max) + BESIDE_CONNECTIONS;
     if allowed.now.is_none_or(|now| now >= needed) {
@@ -37,7 +37,7 @@ fn plan(allowed: Allowed, connections_max: u32) -> Plan {
     }
 }
 
-/// Sees to it that there may be enough open files, and returns how many connections fit.
+/// Raises the limit on open files as far as needed, and returns how many connections fit.
 #[cfg(unix)]
 pub(crate) fn make_room(connections_max: u32) -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

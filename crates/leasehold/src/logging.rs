@@ -1,10 +1,10 @@
-//! Where the log goes and what it looks like: standard error, one line an event, times in UTC.
+//! The destination and form of the log: standard error, one line an event, times in UTC.
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::SystemTime;
 
-/// What a line of the log looks like.
+/// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// For people.
@@ -23,7 +23,7 @@ impl LogFormat {
     }
 }
 
-/// Whether this is a level (`info`), or a list of levels by module (`info,leasehold_server=debug`).
+/// Returns whether this is a level (`info`), or a list of levels by module (`info,leasehold_server=debug`).
 pub(crate) fn is_filter(text: &str) -> bool {
     // The filter would take any lone word for the name of a module, and log nothing.
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b' ');

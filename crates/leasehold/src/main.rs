@@ -1,4 +1,4 @@
-//! The one binary. What it does is in the library crates; this reads the command line and ends with the right code.
+//! The one binary. The library crates do the work; this reads the command line and ends with the right code.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! How much memory the process may use: the least of what the machine has, what its control group allows and what its
-//! address space is limited to. The state gets half of it unless the operator says otherwise; the rest is for
-//! connections, answers on their way and the store.
+//! The memory that the process may use: the least of the machine's memory, the limit of its control group and the limit
+//! of its address space. The state gets half of it unless the operator says otherwise; the rest is for connections,
+//! answers on their way and the store.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ pub(crate) fn default_max_state() -> u64 {
     max_state_of(allowed())
 }
 
-/// What to assume where the system does not say: little.
+/// The assumption where the system does not tell: little.
 const UNKNOWN_BYTES: u64 = 1 << 30;
 
-/// Less than this serves nobody.
+/// A server needs at least this.
 const LEAST_BYTES: u64 = 16 << 20;
 
 fn max_state_of(allowed: Option<u64>) -> u64 {
@@ -39,7 +39,7 @@ fn parse_meminfo(text: &str) -> Option<u64> {
 /// Address space that threads take as they come: the C library sets 64 MiB aside for each of the store's.
 const THREADS_BYTES: u64 = 256 << 20;
 
-/// What is left of it: the program, its threads and what the allocator set aside are mapped already.
+/// The rest of the address space: the program, its threads and the allocator's reserve are mapped already.
 #[cfg(unix)]
 fn address_space() -> Option<u64> {
     use rustix::process::{Resource, getrlimit};

@@ -1,5 +1,6 @@
-//! What a service manager is told (`sd_notify`): that it listens, that it stops, that it reloads; and, where a watchdog is set,
-//! at half its time, that changes still become durable. Where nobody asked to be told, all of this does nothing.
+//! Messages to a service manager (`sd_notify`): that it listens, that it stops, that it reloads; and, where a watchdog
+//! is set, at half its time, that changes still become durable. Without a service manager that asked for them, all of
+//! this does nothing.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{keep_watched, ready, reloading, stopping};
@@ -44,7 +45,7 @@ mod linux {
     }
 
     fn tell(state: &[NotifyState<'_>]) {
-        // Without NOTIFY_SOCKET it is fine and tells nobody.
+        // Without NOTIFY_SOCKET it succeeds and sends nothing.
         if let Err(error) = sd_notify::notify(state) {
             tracing::warn!("the service manager could not be told: {error}");
         }

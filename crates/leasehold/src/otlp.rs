@@ -1,5 +1,6 @@
-//! Traces over OTLP (HTTP, protobuf) to a collector, in builds with the feature `otlp`. What becomes a span is up to the server;
-//! sending happens in batches on a thread of the exporter's own, and what a collector does not take in time is dropped.
+//! Traces over OTLP (HTTP, protobuf) to a collector, in builds with the feature `otlp`. The server makes the spans;
+//! sending happens in batches on a thread of the exporter's own, and spans that a collector does not take in time are
+//! dropped.
 
 use anyhow::Context as _;
 use leasehold_server::SPANS;
@@ -13,7 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Sends what is left when it goes.
+/// Sends the remaining spans when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Traces(SdkTracerProvider);
 
@@ -32,7 +33,7 @@ impl Traces {
         Ok(Traces(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build()))
     }
 
-    /// What makes spans of ours into spans of a trace. Only those: the log's events stay in the log.
+    /// The layer that makes our spans part of a trace. Only those: the log's events stay in the log.
     pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a>,

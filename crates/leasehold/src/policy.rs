@@ -1,4 +1,4 @@
-//! `leasehold policy explain`: whether somebody may do something, and which rule says so.
+//! `leasehold policy explain`: whether a caller may do something, and which rule decides.
 
 use leasehold_auth::{Action, Identity, Principal, Source, Target};
 use leasehold_engine::Kind;

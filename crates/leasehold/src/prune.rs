@@ -1,5 +1,6 @@
-//! `leasehold prune`: lists what a filter picks from a data directory, and with `--yes` removes it. The way out when a
-//! directory has grown larger than a server may. How a removal is written is the journal's business.
+//! `leasehold prune`: lists the claims and resources that a filter picks from a data directory, and with `--yes`
+//! removes them. The way out when a directory has grown larger than a server may be. The journal knows how to write a
+//! removal.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -69,7 +70,7 @@ fn look(args: &PruneArgs) -> Result<String, Failure> {
     Ok(said + &format!("{what} removed; {before} in memory before, {after} now\n"))
 }
 
-/// What is to be removed: everything that is given must hold.
+/// The filter: every part that is given must match.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Filter {
     resource: Option<String>,
@@ -136,7 +137,7 @@ impl Filter {
         }
         match candidate {
             Candidate::Unused(_) => {
-                // It has no owner, no age and no metadata, so it never matches those.
+                // It has no owner, no age and no metadata, so filters on those never match it.
                 self.status.is_none_or(|status| status == WantedStatus::Unused)
                     && self.owner.is_none()
                     && self.older_than_us.is_none()
@@ -160,7 +161,7 @@ fn status_of(fact: &ClaimFact) -> WantedStatus {
     }
 }
 
-/// Since when it has been what it is: ended, or asked for.
+/// Since when it has had its state: ended, or requested.
 fn since(fact: &ClaimFact) -> Time {
     fact.ended.map_or(fact.created.at, |ended| ended.at)
 }

@@ -1,5 +1,5 @@
-//! `leasehold restore`: a backup becomes the data of a server again. What was there is moved aside, never deleted. How far the
-//! counters jump, and how a crash in the middle is survived, is the journal's business.
+//! `leasehold restore`: a backup becomes the data of a server again. Existing data is moved aside, never deleted. The
+//! journal decides how far the counters jump, and survives a crash in the middle.
 
 use std::time::SystemTime;
 

@@ -25,7 +25,7 @@ pub(crate) const PARTITION: u32 = 0;
 /// Calls that may be on their way through the store at once, beside those that wait in queues.
 const CALLERS_BESIDE_WAITERS: usize = 65_536;
 
-/// Serves, or prints the configuration, and says how it went.
+/// Serves, or prints the configuration, and returns how it went.
 pub(crate) fn run(args: &ServeArgs) -> Exit {
     let loaded = match config::load(args, std::env::vars_os(), |path| std::fs::read_to_string(path)) {
         Ok(loaded) => loaded,
@@ -47,11 +47,11 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
     }
 }
 
-/// What a script or service manager is to make of a failure.
+/// The exit code of a failure, for scripts and service managers.
 fn exit_for(error: &anyhow::Error) -> Exit {
     if let Some(Stopped(why)) = error.downcast_ref() {
         return match **why {
-            // A service manager that started it again would have it begin with nothing.
+            // If a service manager started it again, it would begin with nothing.
             StoreError::Disturbed { .. } => Exit::Damaged,
             _ => Exit::StoreFailed,
         };
@@ -79,7 +79,7 @@ impl std::fmt::Display for Stopped {
 impl std::error::Error for Stopped {}
 
 fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyhow::Result<()> {
-    // Held until all is over: what goes last is sent, too.
+    // Held until the end, so that the last spans are sent, too.
     #[cfg(feature = "otlp")]
     let _traces = if let Some(endpoint) = &config.otlp_endpoint {
         let traces = crate::otlp::Traces::to(endpoint)?;
@@ -150,7 +150,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     let (stop, stopped) = watch::channel(false);
     let until_stopped = || {
         let mut stopped = stopped.clone();
-        // That nobody can say it any more says it, too.
+        // A closed channel also means that the service has stopped.
         async move { drop(stopped.wait_for(|is_stopped| *is_stopped).await) }
     };
     let serving = async {
@@ -181,7 +181,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     let stopping = async {
         told.await;
         notify::stopping();
-        // Those who wait are told at once, so that nobody holds up the end.
+        // Waiting callers are told at once, so that none holds up the end.
         driver.close();
         stop.send_replace(true);
         std::future::pending::<()>().await;
@@ -290,7 +290,7 @@ fn announce(addr: SocketAddr, config: &Config) {
     }
 }
 
-/// One warning, whatever is open to others.
+/// One warning about everything that is open to others.
 fn warn_if_public(listening: impl Iterator<Item = SocketAddr>, config: &Config) {
     let public = listening.filter(|addr| !addr.ip().to_canonical().is_loopback());
     let public: Vec<String> = public.map(|addr| addr.to_string()).collect();

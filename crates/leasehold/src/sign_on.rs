@@ -1,5 +1,5 @@
 //! Sign-on while serving: made from the configuration at the start, and again on SIGHUP, together with the certificate (`tls`),
-//! without touching a connection. A configuration that is wrong is told about and all of the one in force stays.
+//! without touching a connection. A wrong configuration is reported, and the one in force stays in full.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) fn start(settings: Option<Settings>) -> anyhow::Result<Arc<Guard>> {
     Ok(Arc::new(Guard::new(SignOn::new(settings, &fetch, None))))
 }
 
-/// What a reload replaces.
+/// The parts that a reload replaces.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {
     pub(crate) guard: Arc<Guard>,
@@ -42,7 +42,7 @@ pub(crate) fn reload_when_told(args: ServeArgs, in_force: InForce) -> io::Result
                     reloaded("failed");
                 }
             }
-            // Ready with what is in force, be it the old or the new.
+            // Ready with the configuration in force, be it the old or the new.
             notify::ready();
         }
     })
@@ -68,7 +68,7 @@ fn reload(args: &ServeArgs, InForce { guard, tls }: &InForce) -> anyhow::Result<
     };
     let was_on = guard.current().is_some();
     if was_on && sign_on.is_none() {
-        // Taking the door off its hinges is no change to make in passing.
+        // Removing sign-on is no change to make in passing.
         anyhow::bail!("[auth] is gone from it, and callers cannot be let in without it before a restart");
     }
     let certificate = match (tls, &loaded.config.tls) {
@@ -88,7 +88,7 @@ fn reload(args: &ServeArgs, InForce { guard, tls }: &InForce) -> anyhow::Result<
     Ok(())
 }
 
-/// Tokens and proxies need nobody to be asked, and so no list of certificates to trust.
+/// Tokens and proxies need no questions to a provider, and so no list of certificates to trust.
 fn fetch_for(settings: &Settings) -> anyhow::Result<Arc<dyn Fetch>> {
     if settings.oidc.is_some() || settings.introspection.is_some() {
         let fetch = HttpFetch::new().context("the list of trusted certificates could not be read")?;

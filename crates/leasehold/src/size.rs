@@ -13,7 +13,7 @@ const UNITS: [(&str, u64); 10] = [
     ("B", 1),
 ];
 
-/// Reads a size. What is wrong is said in words that follow the value.
+/// Reads a size. The error describes the problem in words that follow the value.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,6 +1,6 @@
-//! TLS while serving: the files read at the start, again on SIGHUP, and again by themselves when what is in them changes, so
-//! that whatever renews a certificate need not know of us. Files that make no sense (one of two may have been written) are
-//! told about, and what was in force stays.
+//! TLS while serving: the files are read at the start, again on SIGHUP, and again by themselves when their content
+//! changes, so that a tool that renews a certificate need not know of us. Files that make no sense (one of two may have
+//! been written) are reported, and the certificate in force stays.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -26,19 +26,19 @@ pub(crate) struct Keeper {
 #[derive(Clone, Debug)]
 struct Watched {
     files: TlsFiles,
-    /// What was in them when they were last tried, whether that went well or not.
+    /// The content at the last attempt, successful or not.
     tried: Seen,
-    /// What is being served with.
+    /// The digest of the files in force.
     in_force: Digest,
-    /// What was in them at the last look, if that was something new. It is tried when it is still so at the next look:
-    /// files are not written at once, and not all at once.
+    /// The content at the last look, if it was new. It is tried when it is the same at the next look: files are not
+    /// written at once, and not all at once.
     new: Option<Seen>,
 }
 
-/// What is in the files, or why nobody can tell.
+/// The digest of the files, or why they cannot be read.
 type Seen = Result<Digest, ConfigError>;
 
-/// What is in the files.
+/// The content of the files.
 struct Texts {
     cert: Vec<u8>,
     key: Vec<u8>,
@@ -122,7 +122,7 @@ impl Keeper {
     }
 }
 
-/// Reads the files, or says which is wrong and why.
+/// Reads the files, or returns which is wrong and why.
 pub(crate) fn read(files: &TlsFiles) -> Result<Fresh, ConfigError> {
     let texts = Texts::read(files)?;
     let digest = texts.digest();
@@ -170,7 +170,7 @@ impl Texts {
     }
 }
 
-/// A certificate that callers will not accept is worth a word, and no reason not to serve those who do.
+/// A certificate that some callers will not accept is worth a warning, and no reason not to serve the others.
 fn say_how_long(material: &Material) {
     let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let shown = |unix_s: u64| {

@@ -1,4 +1,4 @@
-//! `leasehold token new`: makes an API token. The token is printed once; what goes into the configuration is its digest.
+//! `leasehold token new`: makes an API token. The token is printed once; its digest goes into the configuration.
 
 use leasehold_auth::token::make;
 

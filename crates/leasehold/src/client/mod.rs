@@ -1,5 +1,5 @@
-//! What every command that talks to a service shares: where the service is and where that was said, who we are to it, and what
-//! to say when it cannot be reached.
+//! The shared part of every command that talks to a service: where the service is and which source named it, our
+//! identity, and the sentence for a service that cannot be reached.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,12 +37,12 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "FILE", help_heading = "Service", requires = "cert_file")]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// The name that locks are held under, before what tells processes apart [default: user@host]
+    /// The name that locks are held under, before the part that tells processes apart [default: user@host]
     #[arg(long, value_name = "NAME", help_heading = "Service")]
     pub(crate) name: Option<String>,
 }
 
-/// Text that is shown nowhere.
+/// Text that is never shown.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Secret(String);
 
@@ -88,7 +88,7 @@ impl ConnectArgs {
         self.builder()?.build()
     }
 
-    /// Where the address was said.
+    /// The source of the address.
     pub(crate) fn origin(&self) -> &'static str {
         if self.url.is_some() {
             "from --url"
@@ -99,7 +99,7 @@ impl ConnectArgs {
         }
     }
 
-    /// The sentence for an error: what is wrong, and what to do.
+    /// The sentence for an error: the problem, and what to do.
     pub(crate) fn explain(&self, error: &Error) -> String {
         match error {
             Error::Unavailable(trouble) => format!(

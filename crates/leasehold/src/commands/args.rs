@@ -133,7 +133,7 @@ pub(crate) struct AcquireArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HandleArgs {
-    /// What `leasehold acquire` printed; - reads it from standard input
+    /// The handle that `leasehold acquire` printed; - reads it from standard input
     #[arg(env = "LEASEHOLD_HANDLE", hide_env_values = true)]
     pub(crate) handle: String,
 

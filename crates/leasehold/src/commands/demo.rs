@@ -97,7 +97,7 @@ fn start(listen: &str) -> Result<(Server, String), Failed> {
         }
         if let Some((_, rest)) = line.split_once("listening on ") {
             let url = rest.split([',', ' ', '\n']).next().unwrap_or_default().to_owned();
-            // Its log is of no interest, but somebody has to read it.
+            // Its log is of no interest, but a thread has to read it.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return Ok((server, url));
         }

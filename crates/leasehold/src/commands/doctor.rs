@@ -1,4 +1,4 @@
-//! `doctor`: looks at a service as a newcomer would, step by step, and says what to do about what it finds.
+//! `doctor`: checks a service as a newcomer would, step by step, and gives advice about what it finds.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ struct Finding {
     what: &'static str,
     is_well: bool,
     says: String,
-    /// What to do, where something is to be done.
+    /// The advice, where there is any.
     advice: Option<String>,
 }
 

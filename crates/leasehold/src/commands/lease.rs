@@ -1,5 +1,5 @@
-//! `acquire`, `renew` and `release`, for scripts that hold something over several commands. What `acquire` prints is the handle that
-//! the others want: a credential.
+//! `acquire`, `renew` and `release`, for scripts that hold a lease over several commands. `acquire` prints the handle
+//! that the others want: a credential.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::args::{AcquireArgs, Common, HandleArgs, Output};
 use super::{Failed, print_json};
 
-/// So that a handle is told from other words.
+/// A prefix that tells a handle from other words.
 const PREFIX: &str = "lh1.";
 
 pub(super) async fn acquire(client: &Client, args: &AcquireArgs) -> Result<(), Failed> {

@@ -1,4 +1,4 @@
-//! `status`, `ls`, `show` and `history`: what is held, waited for, and has happened.
+//! `status`, `ls`, `show` and `history`: leases, queues and past events.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -163,7 +163,7 @@ fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {
     value[member].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// By whatever name there is.
+/// By any name it has.
 fn named(value: &Value) -> String {
     let metadata = || match &value["metadata"] {
         Value::Null => None,

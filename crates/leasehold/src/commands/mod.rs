@@ -27,10 +27,10 @@ const HELD: u8 = 75;
 /// No answer, as `sysexits.h` has it.
 const UNAVAILABLE: u8 = 69;
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 enum Failed {
     Usage(String),
-    /// The service said no.
+    /// The service refused.
     Refused(String),
     Client(Error),
 }

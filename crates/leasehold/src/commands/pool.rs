@@ -1,4 +1,4 @@
-//! `pool` and `revoke`: what changes things.
+//! `pool` and `revoke`: commands that change resources.
 
 use leasehold_client::{Client, Reply};
 use serde_json::json;

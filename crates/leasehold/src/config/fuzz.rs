@@ -1,5 +1,5 @@
-//! Files that nobody should write: a configuration comes of them, or one sentence; and a configuration that is printed reads
-//! the same again.
+//! Files that no operator should write: they give a configuration, or one sentence; and a configuration that is printed
+//! reads the same again.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn file(bytes: &[u8]) -> u64 {
         Ok(loaded) => {
             let printed = loaded.to_toml();
             if printed.contains(sign_on::HIDDEN) {
-                // What was hidden does not come back.
+                // Hidden values do not come back.
                 return 2;
             }
             let again = load_text(&printed).unwrap_or_else(|error| panic!("{error} in what was printed:\n{printed}"));

@@ -1,4 +1,4 @@
-//! Every setting there is: its name, what it may be, its default. A key `max_ttl` is `--max-ttl` on the command line,
+//! Every setting: its name, its range, its default. A key `max_ttl` is `--max-ttl` on the command line,
 //! `LEASEHOLD_MAX_TTL` in the environment and `max_ttl` in the file.
 
 use std::fmt;
@@ -29,7 +29,7 @@ pub(crate) struct Key {
     pub(crate) default: Option<&'static str>,
 }
 
-/// What a value may be.
+/// The rule for a value.
 #[derive(Debug)]
 pub(crate) enum Rule {
     /// `host:port`
@@ -37,7 +37,7 @@ pub(crate) enum Rule {
     Path,
     /// A file, and what has to be in it.
     File(&'static str),
-    /// Whether clients need a certificate.
+    /// Says whether clients need a certificate.
     ClientAuth,
     Bool,
     Duration(RangeInclusive<u64>),
@@ -128,7 +128,7 @@ impl Key {
     }
 }
 
-/// What the names of our environment variables begin with.
+/// The prefix of our environment variables.
 pub(crate) const ENV_PREFIX: &str = "LEASEHOLD_";
 
 impl fmt::Display for Rule {
@@ -179,7 +179,7 @@ impl fmt::Display for Address {
     }
 }
 
-// Each reader says what is wrong in words that follow the value: `"5" has no unit`.
+// Each reader describes the problem in words that follow the value: `"5" has no unit`.
 
 pub(crate) fn read_address(text: &str) -> Result<Address, String> {
     let Some((host, port)) = text.rsplit_once(':') else { return Err("has no port".to_owned()) };
@@ -199,7 +199,7 @@ pub(crate) fn read_file(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("names no file".to_owned()) } else { Ok(PathBuf::from(text)) }
 }
 
-/// Whether nobody comes in without a certificate.
+/// Returns whether a client without a certificate is turned away.
 pub(crate) fn read_client_auth(text: &str) -> Result<bool, String> {
     match text {
         "required" => Ok(true),
@@ -263,7 +263,7 @@ pub(crate) fn read_audit_log(text: &str) -> Result<AuditTo, String> {
     }
 }
 
-/// Each of a list. The whole world is a mistake: its word would be anybody's.
+/// Each of a list. The whole world is a mistake: any client could then name any address.
 pub(crate) fn read_networks(text: &str) -> Result<Vec<IpNet>, String> {
     text.split(',').map(|part| read_network(part.trim()).map_err(str::to_owned)).collect()
 }

@@ -1,5 +1,5 @@
 //! The configuration: flags over environment over file over defaults. Text goes in, checked values come out, each with
-//! the place it came from; every mistake is a sentence that names the key, the problem and what is allowed.
+//! its source; every mistake is a sentence that names the key, the problem and the rule.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl ConfigError {
         ConfigError(sentence)
     }
 
-    /// The same sentence, with whatever is quoted in it taken out: it may be a secret.
+    /// The same sentence without its quoted value, which may be a secret.
     fn without_value(self) -> Self {
         match (self.0.find('"'), self.0.rfind('"')) {
             (Some(from), Some(to)) if from < to => ConfigError(format!("{}it{}", &self.0[..from], &self.0[to + 1..])),
@@ -59,7 +59,7 @@ impl std::error::Error for ConfigError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) listen: Address,
-    /// Where whoever watches and runs the service is served, if not there too.
+    /// Where operators are served, if not there too.
     pub(crate) admin_listen: Option<Address>,
     /// The files of TLS; none: plain HTTP.
     pub(crate) tls: Option<TlsFiles>,
@@ -71,12 +71,12 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) log_format: LogFormat,
     pub(crate) log_filter: String,
-    /// Where every change is written down, and whether none is made that is not.
+    /// Where every change is written down, and whether a change may be made without that.
     pub(crate) audit_log: Option<AuditTo>,
     pub(crate) audit_required: bool,
     /// Where traces go, in builds that make them.
     pub(crate) otlp_endpoint: Option<String>,
-    /// How callers sign on and what they may do; none: anybody may do anything.
+    /// How callers sign on and what they may do; none: every caller may do everything.
     pub(crate) sign_on: Option<leasehold_auth::Settings>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) enum Store {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// What is worth a line in the log but no reason not to start.
+    /// Warnings for the log that are no reason not to start.
     pub(crate) warnings: Vec<String>,
     chosen: Chosen,
     /// The tables of the file, without secrets.

@@ -32,7 +32,7 @@ impl Loaded {
     fn value(&self, name: &str, rule: &Rule, given: &str) -> String {
         let quoted = |text: &str| toml::Value::from(text).to_string();
         match rule {
-            // What a stronger source says of `data` can undo it.
+            // A stronger source that names `data` can undo it.
             Rule::Bool if name == "memory" => (self.config.store == Store::Memory).to_string(),
             Rule::Bool => super::keys::read_bool(given).expect("checked before").to_string(),
             Rule::Integer(range) => super::keys::read_integer(given, range).expect("checked before").to_string(),

@@ -1,5 +1,5 @@
-//! One table of the configuration file, read strictly: every mistake is a sentence that names the key, what it must be and
-//! the line, and a key that nobody asked for is refused with the one that may have been meant.
+//! One table of the configuration file, read strictly: every mistake is a sentence that names the key, its rule and the
+//! line, and an unknown key is refused with the nearest known one.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -29,7 +29,7 @@ impl Place<'_> {
     }
 }
 
-/// A table, and which of its keys have been asked for.
+/// A table, and which of its keys have been read.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     /// As in `auth.oidc`; empty for the file itself.
@@ -84,7 +84,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Text that `read` makes something of; its error follows the value in a sentence.
+    /// Text that `read` parses; its error follows the value in a sentence.
     pub(crate) fn parsed<T, E: std::fmt::Display>(
         &self,
         key: &'static str,
@@ -202,7 +202,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Refuses what nobody asked for.
+    /// Refuses keys that were not read.
     pub(crate) fn finish(&self) -> Result<(), ConfigError> {
         let asked = self.asked.borrow();
         let unknown = self.table.keys().filter(|key| !asked.contains(&&**key.get_ref()));

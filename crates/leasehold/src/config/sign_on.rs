@@ -1,4 +1,4 @@
-//! `[auth]` and what is in it, as settings of `leasehold-auth`. Rules and limits are in `policy`.
+//! `[auth]` and its tables, as settings of `leasehold-auth`. Rules and limits are in `policy`.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -26,7 +26,7 @@ const S_US: u64 = 1_000_000;
 const M_US: u64 = 60 * S_US;
 const H_US: u64 = 60 * M_US;
 
-/// What stands in for a secret in `--print-config`.
+/// The placeholder for a secret in `--print-config`.
 pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Short secrets can be guessed.
@@ -79,7 +79,7 @@ fn tokens(auth: &Section<'_>) -> Result<Vec<TokenSettings>, ConfigError> {
     for section in auth.sections("token")? {
         let name = section.parsed("name", NAME_RULE, read_name)?.ok_or_else(|| section.missing("name", NAME_RULE))?;
         let rule = "the digest that `leasehold token new` printed";
-        // What is in its place may be the token itself.
+        // The text in its place may be the token itself.
         let digest = section.parsed("digest", rule, Digest::parse).map_err(ConfigError::without_value)?;
         let digest = digest.ok_or_else(|| section.missing("digest", rule))?;
         let expires_at_s = section.time("expires", "a date or an RFC 3339 time", read_time)?;
@@ -255,7 +255,7 @@ fn secret(
         HIDDEN => Err("is what --print-config shows in place of a secret"),
         text => Ok(Secret::new(text)),
     });
-    // What is wrong with a secret is told without it.
+    // The error about a secret does not contain it.
     let given = given.map_err(ConfigError::without_value);
     let file_rule = "the name of a file with the secret in it";
     let file = section.parsed(file_key, file_rule, |path| match read(Path::new(path)) {
@@ -288,7 +288,7 @@ pub(super) fn read_name(text: &str) -> Result<Arc<str>, &'static str> {
     check_name(text).map(|()| text.into())
 }
 
-/// An address with a host. Plain HTTP only where nobody can listen in, or where the operator says so.
+/// An address with a host. Plain HTTP only where no third party can listen in, or where the operator allows it.
 fn read_url(text: &str, allow_http: bool) -> Result<String, &'static str> {
     let uri: Uri = text.parse().map_err(|_| "is no URL")?;
     let host = uri.host().filter(|host| !host.is_empty()).ok_or("has no host")?;

@@ -1,5 +1,5 @@
-//! Where values come from: flags, environment and file, each read into the same text by key. Which one wins, and what the
-//! text means, is left to the parent module.
+//! Sources of values: flags, environment and file, each read into the same text by key. The parent module decides which
+//! one wins, and what the text means.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -51,7 +51,7 @@ pub(crate) struct Given {
     pub(crate) source: Source,
 }
 
-/// What one source gives, by key.
+/// The values of one source, by key.
 pub(crate) type Layer = Vec<(&'static Key, Given)>;
 
 pub(crate) fn flags(args: &ServeArgs) -> Layer {
@@ -99,7 +99,7 @@ pub(crate) fn flags(args: &ServeArgs) -> Layer {
         .collect()
 }
 
-/// What the environment gives.
+/// The values of the environment.
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
     pub(crate) layer: Layer,
@@ -142,7 +142,7 @@ fn is_service_link(suffix: &str, text: &OsStr) -> bool {
         || (suffix == "PORT" && text.to_str().is_some_and(|text| text.contains("://")))
 }
 
-/// What a file gives.
+/// The values of a file.
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) layer: Layer,
@@ -220,12 +220,12 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// The key somebody may have meant, if one is near.
+/// The key that was probably meant, if one is near.
 fn suggestion(written: &str) -> Option<&'static Key> {
     nearest(written, KEYS.iter().map(|key| key.name)).and_then(Key::find)
 }
 
-/// The name somebody may have meant, if one is near.
+/// The name that was probably meant, if one is near.
 pub(crate) fn nearest(written: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let written = written.to_ascii_lowercase().replace('-', "_");
     let nearest = names.min_by_key(|name| distance(&written, name))?;

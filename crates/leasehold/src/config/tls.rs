@@ -1,5 +1,5 @@
-//! The five settings of TLS, as the files they name. What is in the files is looked at when they are served with, so that
-//! commands that only need the configuration need no right to read a private key.
+//! The five settings of TLS, as the files they name. The files are read when they are served with, so that commands
+//! that only need the configuration need no right to read a private key.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ pub(crate) struct TlsFiles {
     pub(crate) clients: Option<ClientFiles>,
 }
 
-/// What clients need to come in.
+/// The requirements on clients' certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientFiles {
     pub(crate) ca: NamedFile,
-    /// The certificates that were taken back.
+    /// The revoked certificates.
     pub(crate) crl: Option<NamedFile>,
-    /// Whether nobody comes in without a certificate.
+    /// `true` if a client without a certificate is turned away.
     pub(crate) is_required: bool,
 }
 
-/// A file, and what to call it when something is wrong with it.
+/// A file, and its setting, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedFile {
     pub(crate) path: PathBuf,
@@ -78,19 +78,19 @@ impl Chosen {
 }
 
 impl Config {
-    /// What the URLs of this server begin with.
+    /// The scheme of this server's URLs.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Whether nobody comes in without a certificate that somebody vouches for.
+    /// Returns whether clients need a certificate that a known authority signed.
     pub(crate) fn requires_certificates(&self) -> bool {
         let clients = self.tls.as_ref().and_then(|tls| tls.clients.as_ref());
         clients.is_some_and(|clients| clients.is_required)
     }
 }
 
-/// What goes together and is not all there.
+/// Warnings about settings that belong together and are incomplete.
 pub(super) fn warnings(config: &Config) -> impl Iterator<Item = &'static str> + use<> {
     let clients = config.tls.as_ref().and_then(|tls| tls.clients.as_ref());
     let names_by_certificate = config.sign_on.as_ref().is_some_and(|sign_on| sign_on.certificates.is_some());

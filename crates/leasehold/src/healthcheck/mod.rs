@@ -54,7 +54,7 @@ fn address(Config { listen, .. }: &Config) -> Result<SocketAddr, Failure> {
     Ok(SocketAddr::new(reachable(addr.ip()), addr.port()))
 }
 
-/// Who listens on every address listens on loopback.
+/// A server that listens on every address listens on loopback.
 fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),

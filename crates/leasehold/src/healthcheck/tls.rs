@@ -1,5 +1,5 @@
-//! TLS for a health check. It asks the server on this machine, at the address the server's own configuration names, and
-//! tells it nothing, so any certificate will do: one that has expired is no reason to restart a process that is well.
+//! TLS for a health check. It asks the server on this machine, at the address in the server's own configuration, and
+//! tells it nothing, so any certificate will do: an expired one is no reason to restart a process that is well.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
-/// What is spoken on top of a socket.
+/// The TLS settings of the client.
 pub(super) fn client(own: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -41,7 +41,7 @@ pub(super) fn over(
     Ok(StreamOwned::new(session, stream))
 }
 
-/// Takes whoever answers for the server, if it has the key of the certificate it shows.
+/// Accepts any server that has the key of the certificate it shows.
 #[derive(Debug)]
 struct Whoever(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What `leasehold run` is told.
+//! The arguments of `leasehold run`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "UUID")]
     pub(crate) pool: Option<String>,
 
-    /// What LEASEHOLD_RESOURCE calls the pool, whose id is a secret
+    /// Name of the pool in LEASEHOLD_RESOURCE, as its id is a secret
     #[arg(long, value_name = "TEXT", default_value = "pool", hide_default_value = true)]
     pub(crate) label: String,
 
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "on_conflict_exit")]
     pub(crate) skip: bool,
 
-    /// What becomes of the command when the lease is lost
+    /// Fate of the command when the lease is lost
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLoss::Kill)]
     pub(crate) on_loss: OnLoss,
 
@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "CODE", default_value_t = 122)]
     pub(crate) on_loss_exit: u8,
 
-    /// Write what happened to this file, as JSON
+    /// Write the outcome to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) result_file: Option<PathBuf>,
 
@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// How to say things on standard error
+    /// Form of messages on standard error
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
     pub(crate) output: Form,
 

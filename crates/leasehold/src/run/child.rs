@@ -1,4 +1,5 @@
-//! The command: found before anything is asked for, started by way of a hidden subcommand that prepares itself and becomes it.
+//! The command: found before anything is requested, started by way of a hidden subcommand that prepares itself and
+//! becomes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -52,7 +53,7 @@ fn kind_of(path: &Path) -> Result<(), NotRunnable> {
     if meta.is_file() && meta.permissions().mode() & 0o111 != 0 { Ok(()) } else { Err(NotRunnable::NotExecutable) }
 }
 
-/// A child that waits for its word to begin. Dropped, it ends without having begun.
+/// A child that waits for the order to begin. Dropped, it ends without having begun.
 pub(super) struct Prepared {
     pub(super) pid: Pid,
     go: File,

@@ -1,5 +1,5 @@
-//! The front: the process that the user started. It has the command, passes signals and the terminal on, ends the command when the
-//! lease can no longer be kept, and gives the lease back.
+//! The front: the process that the user started. It owns the command, passes signals and the terminal on, ends the
+//! command when the lease can no longer be kept, and gives the lease back.
 
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -44,7 +44,7 @@ pub(super) struct Front<'a> {
     pub(super) is_keeper_gone: bool,
 }
 
-/// What became of it.
+/// The end of a run.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: Status,
@@ -55,10 +55,10 @@ pub(super) struct Ended {
     pub(super) is_keeper_gone: bool,
 }
 
-/// Whether the keeper knows of a renewal that front has not heard of.
+/// A question whether the keeper knows of a renewal that front has not heard of.
 struct Question {
     asked_at: Instant,
-    /// It does not.
+    /// It knows of none.
     is_answered: bool,
 }
 
@@ -149,7 +149,7 @@ impl Front<'_> {
     fn nap(&self, tick: Duration, is_ending: bool) -> Duration {
         let now = self.clock.now();
         let next = if is_ending { self.terms.kill() } else { self.terms.at_risk() };
-        // A timer never says that it is time: it only wakes, and the lease clock is looked at.
+        // A timer only wakes; the lease clock alone says that it is time.
         if next > now {
             next.since(now).min(tick).max(Duration::from_millis(1))
         } else {
@@ -173,7 +173,7 @@ impl Front<'_> {
         let now = self.clock.now();
         match ending {
             None if now >= self.terms.at_risk() => {
-                // Front may have been stopped, and news may be on their way: the keeper is asked first.
+                // Front may have been stopped, and news may be on their way: front asks the keeper first.
                 let is_certain = match asked {
                     None => {
                         *asked = Some(Question { asked_at: Instant::now(), is_answered: false });
@@ -210,7 +210,7 @@ impl Front<'_> {
         Ending { kill_at: Instant::now() + left.min(self.terms.length).min(PATIENCE * 2), is_killed: false }
     }
 
-    /// How the command ended, if it did.
+    /// The command's exit status, if it ended.
     fn handle_signal(&mut self, signal: Signal, group: Group) -> Option<Status> {
         match signal {
             Signal::SIGCHLD => return self.look_at_child(group),
@@ -246,7 +246,7 @@ impl Front<'_> {
         }
     }
 
-    /// The command has stopped: so does this process, unless all the command wants is the terminal.
+    /// The command has stopped: so does this process, unless the command only wants the terminal.
     fn handle_stop(&mut self, group: Group, leader: rustix::process::Pid, signal: Signal) {
         let Some(terminal) = &mut self.terminal else { return };
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU) && !terminal.is_given();
@@ -257,7 +257,7 @@ impl Front<'_> {
         terminal.take_back();
         self.voice.say("stopped", "stopped; the lease is still held");
         signals::suffer(signal, true);
-        // Continued, a SIGCONT is on its way to us. A group that nobody can continue is not stopped at all.
+        // Continued, a SIGCONT is on its way to us. A group that no process can continue is not stopped at all.
         let deadline = Instant::now() + Duration::from_millis(100);
         while let Some(left) = deadline.checked_duration_since(Instant::now()) {
             match self.events.recv_timeout(left) {
@@ -275,7 +275,7 @@ impl Front<'_> {
         group.signal(Signal::SIGCONT);
     }
 
-    /// The command has ended; so must what it left in its group.
+    /// The command has ended; its remaining processes must end, too.
     fn end_rest(&mut self, group: Group, is_lost: bool) {
         if !group.is_alive() {
             return;

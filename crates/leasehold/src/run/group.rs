@@ -1,4 +1,4 @@
-//! A process group: who is left in it, and its end.
+//! A process group: its remaining processes, and its end.
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -14,10 +14,10 @@ impl Group {
         let _ = killpg(self.0, signal);
     }
 
-    /// Whether a process of it still runs. One that has ended and was not waited for does nothing any more.
+    /// Returns whether a process of it still runs. One that has ended and was not waited for does nothing any more.
     #[cfg(target_os = "linux")]
     pub(super) fn is_alive(self) -> bool {
-        // Cheaper than looking, where there is nobody at all.
+        // Cheaper than looking, if the group is empty.
         killpg(self.0, None) != Err(Errno::ESRCH)
             && processes().any(|process| process.group == self.0 && process.is_running())
     }
@@ -42,7 +42,7 @@ pub(super) fn kill_children_except(except: &[Pid]) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn kill_children_except(_: &[Pid]) {}
 
-/// Waits for what this process has adopted and has ended, except some.
+/// Reaps adopted processes that have ended, except some.
 #[cfg(target_os = "linux")]
 pub(super) fn reap_adopted_except(except: &[Pid]) {
     for child in children() {

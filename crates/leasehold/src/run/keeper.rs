@@ -29,7 +29,7 @@ pub(super) fn start() -> std::io::Result<(UnixStream, Pid)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(ourselves());
     command.arg("__keeper").stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
-    // The command's environment is not for the keeper, but it needs nothing of it either.
+    // The keeper does not need the command's environment, which does no harm either.
     let child = command.process_group(0).spawn()?;
     Ok((ours, Pid::from_raw(i32::try_from(child.id()).map_err(std::io::Error::other)?)))
 }

@@ -16,7 +16,7 @@ use crate::client::ConnectArgs;
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToKeeper {
-    /// The first thing said.
+    /// The first message.
     Take { handover: Box<Handover>, connect: Box<ConnectArgs>, warns: bool, max_hold_ms: Option<u64> },
     /// The command's group, before the command begins.
     Group(i32),
@@ -36,7 +36,7 @@ pub(super) enum ToFront {
     Ready,
     /// It was renewed.
     Terms(Terms),
-    /// Front asked. What was renewed before is told before.
+    /// Front asked. Renewals before it are told before it.
     Answer(Terms),
     AtRisk {
         cause: Option<String>,
@@ -55,7 +55,7 @@ pub(super) fn send<T: Serialize>(mut to: &UnixStream, message: &T) -> io::Result
     to.write_all(&line)
 }
 
-/// Hands on what comes, and `None` when the line ends.
+/// Passes on each message, and `None` when the line ends.
 pub(super) fn listen<T, E>(from: UnixStream, events: Sender<E>, wrap: fn(Option<T>) -> E) -> io::Result<()>
 where
     T: DeserializeOwned + Send + 'static,

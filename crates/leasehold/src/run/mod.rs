@@ -1,4 +1,4 @@
-//! `leasehold run`: a command that runs while something is held.
+//! `leasehold run`: a command that runs while a lease is held.
 //!
 //! ```text
 //! user ── front ──────────── child (its own process group)
@@ -44,7 +44,7 @@ const FAILED: u8 = 125;
 /// The least ttl: below it there is no time for an orderly end.
 const TTL_MIN: Duration = Duration::from_secs(3);
 
-/// What the main thread hears of.
+/// The events of the main thread.
 enum Event {
     Signal(Signal),
     Progress(Progress),
@@ -53,7 +53,7 @@ enum Event {
     Keeper(Option<ToFront>),
 }
 
-/// What is written to `--result-file`.
+/// The content of `--result-file`.
 struct Outcome {
     word: &'static str,
     exit: u8,
@@ -315,7 +315,7 @@ fn stop_keeper(line: &std::os::unix::net::UnixStream, pid: nix::unistd::Pid, eve
     }
 }
 
-/// What the command is told. A pool's id is a credential and is not.
+/// The environment of the command. It does not contain a pool's id, which is a credential.
 fn environment(args: &RunArgs, handover: &Handover) -> Vec<(&'static str, String)> {
     let resource = match handover.kind() {
         Kind::Lock => args.lock.clone(),

@@ -1,4 +1,4 @@
-//! What `run` says, all of it on standard error: lines for people, a live one on a terminal, or JSON.
+//! The messages of `run`, all of them on standard error: lines for people, a live one on a terminal, or JSON.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -28,14 +28,14 @@ impl Voice {
         Voice { form, is_quiet, is_live, is_line_open: false, lines: 0 }
     }
 
-    /// A line about something that happened.
+    /// Prints a line about an event.
     pub(super) fn say(&mut self, event: &str, text: &str) {
         if !self.is_quiet {
             self.tell(event, text, json!({}));
         }
     }
 
-    /// A line that is said even if little is to be said.
+    /// Prints a line even with `--quiet`.
     pub(super) fn fail(&mut self, text: &str) {
         self.tell("failed", text, json!({}));
     }
@@ -50,11 +50,11 @@ impl Voice {
                 format!("{members}\n")
             }
         };
-        // Nobody may be listening any more.
+        // The reader of standard error may be gone.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
 
-    /// How the wait goes.
+    /// Shows the progress of the wait.
     pub(super) fn waiting(&mut self, what: &str, elapsed: Duration, progress: &Progress) {
         if self.is_quiet || elapsed < Duration::from_secs(1) {
             return;

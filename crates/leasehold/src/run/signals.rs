@@ -23,7 +23,7 @@ pub(super) const PASSED_ON: [Signal; 9] = [
 /// End the wait for a lease.
 pub(super) const CANCEL: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
-/// Blocks what is waited for; before there is any other thread.
+/// Blocks the awaited signals; before there is any other thread.
 pub(super) fn block() -> SigSet {
     let ignored = ignored();
     let mut awaited = SigSet::empty();
@@ -43,7 +43,7 @@ pub(super) fn block() -> SigSet {
     awaited
 }
 
-/// Everything that the keeper must not end or stop of.
+/// Blocks every signal that must not end or stop the keeper.
 pub(super) fn block_for_keeper() {
     let mut blocked = SigSet::empty();
     for signal in CANCEL {
@@ -82,7 +82,7 @@ pub(super) fn suffer(signal: Signal, also_own_group: bool) {
     let _ = set.thread_block();
 }
 
-/// What was ignored when the process began.
+/// The signals that were ignored when the process began.
 #[cfg(target_os = "linux")]
 fn ignored() -> Vec<Signal> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -28,7 +28,7 @@ impl Terminal {
         Some(Terminal { tty, is_all, is_given: false, own_modes: None, child_modes: None })
     }
 
-    /// Whether this process' group may read from it.
+    /// Returns whether this process' group may read from it.
     pub(super) fn is_foreground(&self) -> bool {
         tcgetpgrp(&self.tty).is_ok_and(|group| group == getpgrp())
     }

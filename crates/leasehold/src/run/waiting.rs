@@ -28,7 +28,7 @@ impl Drop for Acquisition {
     }
 }
 
-/// What is asked for.
+/// The request for the lease.
 pub(super) fn request(client: &Client, args: &RunArgs) -> Result<Request, Error> {
     let request = match (&args.lock, &args.claim, &args.pool) {
         (Some(lock), _, _) => client.lock(lock),
@@ -82,7 +82,7 @@ pub(super) fn begin(request: Request, events: &Sender<Event>) -> std::io::Result
     Ok(Acquisition { give_up: Some(give_up), thread: Some(thread) })
 }
 
-/// Runs something of the client to its end on this thread.
+/// Runs a future of the client to its end on this thread.
 pub(super) fn finish<F: Future>(work: F) -> Option<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     Some(runtime.block_on(work))

@@ -61,7 +61,7 @@ fn step(client: &mut Client, pool: &str, clock: &FakeWall, from_s: i64, to_s: i6
         let is_locked = client.call("GET", "/lock", "").unwrap().json()["is_expired"] == false;
         let is_claimed = client.call("GET", &claim, "").unwrap().text("status") == "active";
         let held = [is_leased, is_locked, is_claimed];
-        // Not early: whoever asked for it may rely on it until then by their own clock.
+        // Not early: the caller may rely on it until then by its own clock.
         assert!(Instant::now() >= sent_at + TTL || held == [true; 3], "ended early: {held:?}");
         (held == [false; 3]).then_some(asked_at)
     })
@@ -75,7 +75,7 @@ fn shows_an_end_near(shown: &serde_json::Value, offset_s: i64) {
     assert!((-1..=3).contains(&ahead_s), "shown is {ahead_s} s ahead of a clock that is off by {offset_s} s");
 }
 
-/// What the server's wall clock is off by.
+/// The offset of the server's wall clock.
 struct FakeWall {
     file: PathBuf,
 }

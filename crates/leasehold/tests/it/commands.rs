@@ -24,7 +24,7 @@ fn ended(command: &mut Command) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// What it prints, when it does what it was asked to.
+/// Its output, if it succeeds.
 fn printed(server: &Server, args: &[&str]) -> String {
     let (code, printed, said) = ended(&mut command(server, args));
     assert_eq!((code, &*said), (Some(0), ""), "{args:?}: {printed}");

@@ -1,5 +1,5 @@
-//! Many clients on few slots over real sockets, judged by the clients' own monotonic clock: never more than the capacity at
-//! once, never one slot twice, first come first served, and nobody forgotten at the end.
+//! Many clients on few slots over real sockets, judged by the clients' own monotonic clock: never more than the
+//! capacity at once, never one slot twice, first come first served, and no client forgotten at the end.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;

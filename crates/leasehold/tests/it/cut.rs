@@ -1,6 +1,7 @@
-//! Waiters that leave around the moment of their grant leave nothing behind. A waiter here hangs up by closing its sending
-//! half and then listens to the end: either it gets its answer in full and has the lease, or it never will and the service
-//! must have given the slot to somebody else. There is no third outcome, so the numbers at the end are exact.
+//! Waiters that leave around the moment of their grant leave nothing behind. A waiter here hangs up by closing its
+//! sending half and then listens to the end: either it gets its answer in full and has the lease, or it never will and
+//! the service must have given the slot to another waiter. There is no third outcome, so the numbers at the end are
+//! exact.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,10 +17,10 @@ const WAITERS: usize = 500;
 /// Threads that cut them off.
 const CUTTERS: usize = 4;
 
-/// Something with slots that callers wait for.
+/// A resource with slots that callers wait for.
 trait Lent: Sync {
     fn ask(&self, client: &mut Client, who: usize);
-    /// What gives back the slot of this answer.
+    /// The call that gives back the slot of this answer.
     fn give_back(&self, granted: &Response) -> (&'static str, String, String);
     fn capacity(&self) -> usize;
     /// How many hold it.
@@ -95,7 +96,7 @@ fn waiters_for_a_lock_that_leave_around_their_grant_do_not_keep_it() {
     leave_just_then(&server, &Lock, "lock");
 }
 
-/// All stand in the queue at once; several threads cut off whoever is near its head while others give slots back.
+/// All stand in the queue at once; several threads cut off waiters near its head while others give slots back.
 fn leave_in_a_crowd(server: &Server, lent: &dyn Lent, name: &str) {
     let mut client = server.client();
     let granted: VecDeque<Response> = (0..lent.capacity())
@@ -125,7 +126,7 @@ fn leave_in_a_crowd(server: &Server, lent: &dyn Lent, name: &str) {
             scope.spawn(|| {
                 let mut client = server.client();
                 loop {
-                    // Before looking for work: once nobody is left, no more will come.
+                    // Before looking for work: once no waiter is left, no more work will come.
                     let is_last_look = uncut.load(Ordering::SeqCst) == 0;
                     let granted = returns.lock().unwrap().pop_front();
                     match granted {
@@ -184,7 +185,7 @@ fn leave_just_then(server: &Server, lent: &dyn Lent, name: &str) {
             taken += 1;
         } else {
             missed += 1;
-            // Then the one behind it has the slot, or nobody is left and it is free.
+            // Then the one behind it has the slot, or no waiter is left and it is free.
             holder = parked.pop_front().map(|mut next| next.receive().unwrap().expect(200));
         }
     }

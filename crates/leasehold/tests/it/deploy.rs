@@ -1,5 +1,5 @@
-//! What lies in `deploy/` for service managers: that it can be read by whom it is for, and that it names options, paths and exit
-//! codes that there are. Containers are built elsewhere (`scripts/container.sh`).
+//! The files of `deploy/` for service managers: that they are valid, and that they name options, paths and exit codes
+//! that exist. Containers are built elsewhere (`scripts/container.sh`).
 
 #[cfg(target_os = "linux")]
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,13 +76,13 @@ fn the_manifest_runs_one_locked_down_server_with_options_that_exist() {
     ] {
         assert_eq!(selector, label);
     }
-    // Both ports are closed but to namespaces that are named, and it calls nobody.
+    // Both ports are closed but to namespaces that are named, and it may call no other host.
     let closed = &of_kind("NetworkPolicy")["spec"];
     assert_eq!(closed["policyTypes"], serde_json::json!(["Ingress", "Egress"]));
     assert!(closed["ingress"].as_array().unwrap().iter().all(|rule| rule["from"].is_array()), "{closed}");
     assert_eq!(closed["egress"], serde_json::json!([]));
-    // What it is told to do it does, up to the point where a machine is needed. Callers sign on, with a digest that has to
-    // be put in first.
+    // Its command line works, up to the point where a machine is needed. Callers sign on, with a digest that has to be
+    // put in first.
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("leasehold.toml");
     let config = of_kind("ConfigMap")["data"]["leasehold.toml"].as_str().unwrap();
@@ -147,7 +147,7 @@ fn systemd_accepts_the_unit_and_it_names_options_that_exist() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// Whatever the unit forbids fails with EPERM: at a start that nobody watches, or only under load.
+/// A call that the unit forbids fails with EPERM: at a start that no test watches, or only under load.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_unit_allows_every_system_call_there_is_in_a_life() {
@@ -174,13 +174,13 @@ fn the_unit_allows_every_system_call_there_is_in_a_life() {
         .filter(|name| *name != "total")
         .collect();
     assert!(calls.contains("fdatasync") && calls.contains("accept4"), "{table}");
-    // Only root gives away files that SQLite makes, and under the unit nobody is root.
+    // Only root gives away files that SQLite makes, and under the unit no process is root.
     let is_fine = |name: &&&str| name.starts_with('-') || **name == "fchown" || allowed.contains(**name);
     let forbidden: Vec<_> = calls.iter().filter(|name| !is_fine(name)).collect();
     assert!(forbidden.is_empty(), "{forbidden:?}");
 }
 
-/// What `SystemCallFilter=` comes to: the first line names all that is allowed, later ones add, or with ~ take away.
+/// The result of `SystemCallFilter=`: the first line names all allowed calls, later ones add, or with ~ take away.
 #[cfg(target_os = "linux")]
 fn allowed_calls(unit: &str) -> BTreeSet<String> {
     let output = output_of(Command::new("systemd-analyze").args(["syscall-filter", "--no-pager"]));

@@ -1,5 +1,5 @@
-//! The stream of events and the second listener, against the real binary: told at once, resumed exactly, slow readers cut,
-//! and none of it in the way of anybody else.
+//! The stream of events and the second listener, against the real binary: told at once, resumed exactly, slow readers
+//! cut, and no other caller held up.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -254,7 +254,7 @@ fn a_pool_keeps_its_name_across_restarts_and_not_across_data() {
     let before = key_of(&server);
     server.kill();
     let server = Launch::on(directory.path()).start();
-    // Asked for by its key before anybody named the pool: it is looked for.
+    // Asked for by its key before any caller named the pool: the service looks for it.
     let shown = server.client().call("GET", &format!("/v1/observe/resources/{before}"), "").unwrap().expect(200);
     assert_eq!(shown.json()["capacity"], 1);
     assert_eq!(key_of(&server), before);

@@ -46,7 +46,7 @@ fn hold_each(server: &Server) -> Vec<Held> {
     ]
 }
 
-/// What comes after the request, in the head or behind the body.
+/// The bytes after the request, in the head or behind the body.
 const FOLLOWED_BY: [(&str, &str, &str); 4] = [
     ("a line break", "", "\r\n"),
     ("the next request", "", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"),

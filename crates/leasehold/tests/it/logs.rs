@@ -1,12 +1,13 @@
-//! The log as an operator reads it: a line for each refused request where one looks for it, one for every request where one asks
-//! for it, and routes as patterns. That no line has a secret in it is shown by `secrets`.
+//! The log as an operator reads it: a line for each refused request at `debug`, one for every request with
+//! `--access-log`, and routes as patterns. `secrets` shows that no line has a secret in it.
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Launch, random_uuid};
 
-/// What a server with these flags writes about a request that works and two that do not, as JSON, the request's lines only.
+/// The lines of a server with these flags about a request that works and two that do not, as JSON, the request's lines
+/// only.
 fn lines(flags: &[&str]) -> Vec<Value> {
     let mut launch = Launch::with(&["--listen", "127.0.0.1:0", "--memory", "--log-format", "json"]);
     for flag in flags {

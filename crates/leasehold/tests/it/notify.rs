@@ -1,4 +1,4 @@
-//! What systemd is told by the real binary, heard on a socket in its stead.
+//! The messages of the real binary to systemd, heard on a socket in its stead.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn systemd_is_told_of_ready_reload_and_stop_and_the_watchdog_is_fed() {
         .env("WATCHDOG_USEC", WATCHDOG_US.to_string())
         .start();
     assert_eq!(manager.hear(), "READY=1");
-    // Listening by then: nobody has to try twice.
+    // It listens by then: no client has to try twice.
     server.client().call("GET", "/readyz", "").unwrap().expect(200);
     for _ in 0..5 {
         assert_eq!(manager.hear(), "WATCHDOG=1");

@@ -1,5 +1,5 @@
-//! Web pages, as far as the service sees them: the headers that browsers send along. What a real browser makes of the answers
-//! is in `tests/browser`.
+//! Web pages, as far as the service sees them: the headers that browsers send along. `tests/browser` checks the
+//! reaction of a real browser.
 
 use std::fmt::Write as _;
 

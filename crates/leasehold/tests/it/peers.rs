@@ -1,4 +1,4 @@
-//! One peer among others: its share of connections, and those who look after the service when there are too many.
+//! One peer among others: its share of connections, and operators when there are too many.
 
 use std::net::SocketAddr;
 

@@ -12,7 +12,7 @@ use crate::support::{
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 const FORMATS: [&str; 2] = ["human", "json"];
 
-/// What must not be seen, and all that was looked through.
+/// The secrets, and all text that was searched for them.
 #[derive(Debug, Default)]
 struct Hunt {
     secrets: Vec<String>,
@@ -67,7 +67,7 @@ fn ids_and_keys_are_in_no_log_no_metric_and_no_error() {
             client.call("POST", "/lock?client=visible-client&job=visible-job", "").unwrap().expect(200);
             let metrics = client.call("GET", "/metrics", "").unwrap().expect(200);
             hunt.through("the metrics", &String::from_utf8(metrics.body).unwrap());
-            // Something to recover, and somebody to tell that it is over.
+            // Data to recover, and a caller to tell that it is over.
             let pool = hunt.plant();
             hold(&mut client, &pool, &mut hunt);
             watch(&mut client, &pool, &mut hunt);
@@ -98,7 +98,8 @@ fn ids_and_keys_are_in_no_log_no_metric_and_no_error() {
     ));
 }
 
-/// A server that does not say where it listens: the port is picked here, and again if somebody else was quicker.
+/// A server that does not say where it listens: the test picks the port, and picks again if another process was
+/// quicker.
 fn quiet(hunt: &mut Hunt, level: &str, format: &str) {
     let directory = tempfile::tempdir().unwrap();
     let mut process = until("a port is free", PATIENCE, || {
@@ -126,7 +127,7 @@ fn quiet(hunt: &mut Hunt, level: &str, format: &str) {
     hunt.through("the log", &String::from_utf8(said.stderr).unwrap());
 }
 
-/// Everything that can be done with a pool, well and badly, and answers that do not repeat what must not be.
+/// Every use of a pool, right and wrong, with answers that must not repeat a secret.
 fn use_a_pool(client: &mut Client, hunt: &mut Hunt) {
     let (pool, unknown, key) = (hunt.plant(), hunt.plant(), hunt.plant());
     let path = format!("/l/{pool}");
@@ -218,7 +219,7 @@ fn misuse_the_others(client: &mut Client, hunt: &mut Hunt) {
     hunt.refused(client.call("GET", &format!("{patch}?wait={stray}"), "").unwrap(), 400);
 }
 
-/// What looks like an attack, with ids in it.
+/// Requests that look like an attack, with ids in them.
 fn malformed(server: &Server, hunt: &mut Hunt) {
     let stray = hunt.plant();
     for head in [
@@ -239,7 +240,7 @@ fn malformed(server: &Server, hunt: &mut Hunt) {
         let mut client = server.client();
         client.send_raw(head.as_bytes()).unwrap();
         client.hang_up().unwrap();
-        // Whatever comes, and a reset is as good as an end.
+        // Any answer will do, and a reset is as good as an end.
         let said = client.rest(PATIENCE).unwrap_or_default();
         hunt.through("an answer to what is malformed", &String::from_utf8_lossy(&said));
     }
@@ -253,7 +254,7 @@ fn hold(client: &mut Client, pool: &str, hunt: &mut Hunt) {
     hunt.secrets.push(lease.text("lease"));
 }
 
-/// Whatever shows what is held, who waits and what happened.
+/// Every view of holders, waiters and events.
 fn watch(client: &mut Client, pool: &str, hunt: &mut Hunt) {
     let key =
         client.call("POST", "/v1/observe/pool", &format!("{{\"id\":\"{pool}\"}}")).unwrap().expect(200).text("key");
@@ -287,7 +288,7 @@ fn watch(client: &mut Client, pool: &str, hunt: &mut Hunt) {
     }
 }
 
-/// Somebody who waits for what is held.
+/// A caller that waits for a held slot.
 fn park(server: &Server, pool: &str, hunt: &mut Hunt) -> Client {
     let mut waiter = server.client();
     let key = hunt.plant();
@@ -298,13 +299,13 @@ fn park(server: &Server, pool: &str, hunt: &mut Hunt) -> Client {
     waiter
 }
 
-/// What is said at the end: a configuration printed, data in use, data damaged, a store that fails.
+/// The last words of a process: a configuration printed, data in use, data damaged, a store that fails.
 #[test]
 fn ids_are_in_nothing_that_is_said_at_the_end() {
     let mut hunt = Hunt::default();
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().to_str().unwrap();
-    // A value in the environment that is none of ours may be anybody's secret.
+    // A value in the environment that is none of ours may be the secret of another program.
     let env = hunt.plant();
     let printed = output_of(leasehold().args(["serve", "--print-config"]).env("LEASEHOLD_TOKEN", &env));
     assert!(printed.status.success(), "{printed:?}");
@@ -341,7 +342,7 @@ fn is_id_at(bytes: &[u8], id: u128) -> bool {
     bytes.starts_with(&id.to_le_bytes()) || bytes.starts_with(&id.to_be_bytes())
 }
 
-/// A store that fails while ids are in its hands: the process says why it ends, and not with what.
+/// A store that fails while it writes ids: the process says why it ends, without the ids.
 #[test]
 fn ids_are_not_in_the_message_of_a_store_that_fails() {
     let mut hunt = Hunt::default();

@@ -15,7 +15,7 @@ fn slow_and_silent_clients_are_closed_after_ten_seconds() {
     let server = Launch::on(directory.path()).start();
     let borrow = format!("POST /l/{}/borrow HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n", random_uuid());
     let half_body = format!("{borrow}{{\"t");
-    // What it sends, a byte at a time or at once, and the status it may be told before the end.
+    // The bytes it sends, one at a time or at once, and the status it may get before the end.
     let clients: [(&str, &str, bool, Option<u16>); 7] = [
         ("nothing", "", false, None),
         ("half a request line", "GET /heal", false, None),
@@ -33,7 +33,7 @@ fn slow_and_silent_clients_are_closed_after_ten_seconds() {
                 assert!((EARLIEST..LATEST).contains(&took), "{name}: closed after {took:?}");
             });
         }
-        // Somebody who waits in a queue sends nothing either, and is not closed.
+        // A caller that waits in a queue sends nothing either, and is not closed.
         let server = &server;
         scope.spawn(move || {
             let mut client = server.client();

@@ -2,10 +2,11 @@
 //! an ordinary run; `LEASEHOLD_SOAK_SECONDS` asks for more, an hour in `make test-long`, and `LEASEHOLD_SOAK_PAUSE_MS` for
 //! workers that rest between two things they do, where the machine has other work, too.
 //!
-//! The load comes in stretches, and after each of them the service comes to rest: nobody holds, waits or listens, and what
-//! ended is forgotten. Rest is always the same state, so whatever differs between two rests was left behind. During the
-//! first half the process is killed in every stretch; what survives that is on disk. The second half is one process, and
-//! its base is its first rest, when it has done everything once and its buffers and allocator have grown to their size.
+//! The load comes in stretches, and after each of them the service comes to rest: no caller holds, waits or listens,
+//! and ended claims are forgotten. Rest is always the same state, so any difference between two rests was left behind.
+//! During the first half the process is killed in every stretch; data that survives that is on disk. The second half is
+//! one process, and its base is its first rest, when it has done everything once and its buffers and allocator have
+//! grown to their size.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -32,7 +33,7 @@ const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
 /// Before that, while the checkpoint is written, and until its pages are used
 /// again, it takes up more, but never as much as this.
 const DISK_MAX_BYTES: u64 = 256 * 1024 * 1024;
-/// What memory may differ by: a part of it, for what the allocator keeps back, and a few pages.
+/// The allowed difference of memory: a part of it, for the allocator's reserve, and a few pages.
 const MEMORY_SLACK_KIB: u64 = 8 * 1024;
 /// Sockets that are just being closed.
 const FILES_SLACK: usize = 3;
@@ -75,7 +76,7 @@ enum Kills {
     None,
 }
 
-/// What the service takes up while nothing is going on.
+/// The resources of the service at rest.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     memory_kib: u64,
@@ -164,7 +165,7 @@ impl<'a> Soak<'a> {
         self.checkpoints.fetch_add(checkpoints as u64, Ordering::Relaxed);
     }
 
-    /// Does whatever comes to mind. Connections break, answers are refusals: all that counts is that it goes on.
+    /// Makes random calls. Connections break, answers are refusals: all that counts is that it goes on.
     fn work(&self, number: usize, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Relaxed) {
             let Ok(mut client) = Client::connect(self.addr()) else { continue };
@@ -237,7 +238,7 @@ impl<'a> Soak<'a> {
         let _ = client.send("POST", &target, &[], b"{\"ttl\":1,\"wait\":30}");
     }
 
-    /// Waits until nothing is going on, and sees what that takes up.
+    /// Waits until the service is at rest, and measures it.
     fn rest(&self) -> Rest {
         let server = self.server.lock().unwrap();
         let mut client = server.client();
@@ -282,7 +283,7 @@ impl<'a> Soak<'a> {
     }
 }
 
-/// Nobody holds, waits or listens, and what ended is forgotten.
+/// No caller holds, waits or listens, and ended claims are forgotten.
 fn is_at_rest(client: &mut Client) {
     let names = ["holders", "waiters", "retained_claims", "parked_callers", "held_answers"];
     until("the service comes to rest", PATIENCE, || {

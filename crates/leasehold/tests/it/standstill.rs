@@ -1,4 +1,4 @@
-//! Time in which the service could not serve is charged to nobody's lease (S9): a process that is stopped and resumed, and
+//! Time in which the service could not serve is charged to no lease (S9): a process that is stopped and resumed, and
 //! one that was down. Both by the clients' own clocks.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ struct Holder {
 fn a_stopped_process_costs_nobody_a_lease() {
     let _machine = machine_to_itself();
     let directory = tempfile::tempdir().unwrap();
-    // Without grace, whoever waits gets the lock the moment it expires.
+    // Without grace, a waiter gets the lock the moment it expires.
     let server = Launch::on(directory.path()).arg("--grace").arg("0s").start();
     let pool = full_pool(&server, LEASES);
     let holders = (0..LEASES).map(|_| Holder::of_pool(&server, &pool)).chain([Holder::of_lock(&server)]).collect();
@@ -37,7 +37,7 @@ fn a_stopped_process_costs_nobody_a_lease() {
             let (is_over, renewals) = (&is_over, &renewals);
             scope.spawn(move || holder.renew_until(is_over, renewals));
         }
-        // Each has renewed a few times, then nobody can for three times the ttl, then each does again.
+        // Each has renewed a few times, then none can for three times the ttl, then each does again.
         let rounds = |wanted: usize| {
             let target = renewals.load(Ordering::SeqCst) + wanted * (LEASES + 1);
             until("leases are renewed", PATIENCE, || (renewals.load(Ordering::SeqCst) >= target).then_some(()));

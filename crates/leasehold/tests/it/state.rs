@@ -49,10 +49,10 @@ fn a_caller_that_fills_it_is_refused_and_every_start_afterwards_succeeds() {
         assert!(max < u64::from(ADDRESS_SPACE_KIB) * 1024 / 2, "half of what is left: {max}");
         taken += fill(&mut client, &format!("r{round}-"), 16 * 1024);
         let used = gauge(&mut client, "leasehold_state_bytes");
-        // Each start reckons with the address space that is left to it, which differs by a few pages.
+        // Each start calculates with the remaining address space, which differs by a few pages.
         max_of_all = max.max(max_of_all);
         assert!(used <= max_of_all && used > max - 32 * 1024, "{used} of {max}");
-        // What is there goes on.
+        // Existing claims go on.
         let claim = first_claim(&mut client, "r0-0");
         let url = format!("/v1/claims/{}/", claim["id"].as_str().unwrap());
         client.call("PATCH", &url, r#"{"ttl": 60}"#).unwrap().expect(200);
@@ -63,7 +63,7 @@ fn a_caller_that_fills_it_is_refused_and_every_start_afterwards_succeeds() {
         }
         server.kill();
     }
-    // And what ends makes room.
+    // Claims that end make room.
     let server = start();
     let mut client = server.client();
     let claim = first_claim(&mut client, "r0-1");
@@ -156,7 +156,7 @@ fn a_directory_that_grew_too_large_is_pruned_and_tokens_still_rise() {
     client.call("PUT", pool, r#"{"count": 1}"#).unwrap().expect(200);
     server.stop(Signal::TERM);
 
-    // A registration that nobody uses goes, too, and a queue moves up.
+    // An unused registration goes, too, and a queue moves up.
     let (_, said) = prune(directory.path(), &["--status", "unused", "--yes"]);
     assert!(said.contains("0 claims and 1 unused resource removed"), "{said}");
     assert!(!said.contains("9f1c2e7a"), "a pool's id is a secret: {said}");

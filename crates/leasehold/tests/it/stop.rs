@@ -85,7 +85,7 @@ fn stops_gracefully_on(signal: Signal, name: &str) {
     report(format_args!("sockets: {name} answered {parked_count} parked callers within {} ms", took.as_millis()));
 }
 
-/// What is held when the signal comes, of each kind.
+/// The leases that are held when the signal comes, of each kind.
 struct Held {
     pool: String,
     lease: String,
@@ -106,7 +106,7 @@ impl Held {
         Held { pool, lease: borrowed.text("lease"), token: borrowed.number("token"), active, waiting }
     }
 
-    /// Callers of every kind that wait for what is held.
+    /// Callers of every kind that wait for the held leases.
     fn park_others(&self, server: &Server) -> Vec<Client> {
         let mut parked = Vec::new();
         let mut park = |method: &str, target: &str, body: &str| {
@@ -138,7 +138,7 @@ impl Held {
     }
 }
 
-/// What a busy client knows in the end.
+/// The knowledge of a busy client at the end.
 struct Known {
     held: Vec<String>,
     /// A request was sent to a connection that was just being closed.
@@ -162,7 +162,7 @@ fn borrow_until_turned_away(mut client: Client, pool: &str, progress: &AtomicUsi
             (200, None) => known.held.push(answer.text("lease")),
             (200, Some(_)) => assert_eq!(answer.json()["returned"], true),
             (503, to_return) => {
-                // A definite no: what was to be returned is held as before.
+                // A definite refusal: the lease to return is held as before.
                 known.held.extend(to_return);
                 return known;
             }

@@ -1,5 +1,6 @@
-//! Clients that ask for long answers and do not read them: the process stays small, what they do not take is given up after
-//! half a minute, and others are served meanwhile. All kinds wait at the same time, so the test takes as long as one.
+//! Clients that ask for long answers and do not read them: the process stays small, answers that they do not take are
+//! given up after half a minute, and others are served meanwhile. All kinds wait at the same time, so the test takes as
+//! long as one.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +11,7 @@ use crate::support::{Came, Client, Launch, RawH2, Server, gauge, machine_to_itse
 /// Half a minute, and a margin for a busy machine.
 const EARLIEST: Duration = Duration::from_millis(29_500);
 const LATEST: Duration = Duration::from_secs(45);
-/// More than this on top, and answers are kept that nobody reads.
+/// With more than this on top, the process keeps answers that no client reads.
 const GROWTH_MAX_KIB: u64 = 96 * 1024;
 
 /// Claims with the longest metadata there may be.
@@ -80,7 +81,7 @@ fn answers_that_are_not_read_cost_little_and_are_given_up() {
             while borrower.next_within(LATEST).unwrap() != Came::Reset(grant) {}
             assert!(asked_at.elapsed() > EARLIEST, "reset after {:?}", asked_at.elapsed());
         });
-        // Others are served, and what is kept for those who do not read stays small.
+        // Others are served, and the memory for clients that do not read stays small.
         let mut largest_kib = before_kib;
         let mut other: Client = server.client();
         while asked_at.elapsed() < Duration::from_secs(20) {

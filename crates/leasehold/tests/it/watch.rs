@@ -1,5 +1,6 @@
-//! What operators watch with: the exposition itself, and the dashboard, alerts and manual in the repository that speak of
-//! it. A metric that is renamed in one place and not in the others is found here. `promtool` judges what is Prometheus'.
+//! The tools of operators: the exposition itself, and the dashboard, alerts and manual in the repository that speak of
+//! it. A metric that is renamed in one place and not in the others is found here. `promtool` judges the Prometheus
+//! files.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

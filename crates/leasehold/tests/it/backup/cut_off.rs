@@ -1,5 +1,6 @@
-//! A restore that is killed at every step that another process could see. What it leaves is the old data, the new data, or a
-//! directory that no server starts on; never anything that a server would begin afresh in, as tokens would then begin again.
+//! A restore that is killed at every step that another process could see. It leaves the old data, the new data, or a
+//! directory that no server starts on; never one in which a server would begin afresh, as tokens would then begin
+//! again.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -8,8 +9,8 @@ use std::process::Command;
 use super::{Borrower, check, done, run, utf8};
 use crate::support::{Ended, Launch, leasehold, machine_to_itself, output_of, report};
 
-/// The system calls at which it is killed, at each of the first so many. All of those that change names, and some of those
-/// that write what has no name yet that anybody would look for.
+/// The system calls at which it is killed, at each of the first so many. All calls that change names, and some that
+/// write files that have no final name yet.
 const CALLS: [(&str, usize); 9] = [
     ("mkdir", usize::MAX),
     ("rename", usize::MAX),
@@ -25,12 +26,12 @@ const CALLS: [(&str, usize); 9] = [
 /// The data directory is damaged or unfinished (`Exit::Damaged`).
 const DAMAGED: i32 = 4;
 
-/// What a killed restore left.
+/// The result of a killed restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Old,
     New,
-    /// Nobody starts on it.
+    /// No server starts on it.
     Unfinished,
 }
 
@@ -91,7 +92,7 @@ fn is_killed(backup: &Path, data: &Path, call: &str, nth: usize) -> bool {
     is_killed
 }
 
-/// What a server makes of it, and that `check` agrees.
+/// A server's reading of the directory, and that `check` agrees.
 fn left_in(data: &Path, last_token: u64) -> Left {
     let (code, ..) = run(&["check", "--data", utf8(data)]);
     match Launch::on(data).try_start() {

@@ -1,6 +1,6 @@
-//! Check, backup and restore with the real binary: what they find, that nothing acknowledged is missing and no token is given
-//! out twice, and what they refuse. That serving goes on meanwhile is shown in `pause`, what a restore leaves that is cut off
-//! in `cut_off`.
+//! Check, backup and restore with the real binary: their findings, that nothing acknowledged is missing and no token is
+//! given out twice, and their refusals. `pause` shows that serving goes on meanwhile, `cut_off` what an interrupted
+//! restore leaves.
 
 #[cfg(target_os = "linux")]
 mod cut_off;
@@ -96,7 +96,7 @@ fn a_restore_brings_the_backups_leases_back_and_no_token_twice() {
     assert_eq!(server.stop(Signal::TERM).0.code(), Some(0));
     refused(&["restore", "--from", file, "--data", data], 2, "--force moves it aside");
 
-    // Twice, as a backup stays what it was: what the first life minted the second must not mint again.
+    // Twice, as a backup stays the same: the second life must not mint a token that the first one minted.
     for _ in 0..2 {
         let printed = done(&["restore", "--force", "--from", file, "--data", data]);
         assert!(printed.contains("what was there is in"), "{printed}");

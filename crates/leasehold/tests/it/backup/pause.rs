@@ -1,4 +1,4 @@
-//! A backup of a server under load: nobody waits for it, and it has all that was acknowledged before it began.
+//! A backup of a server under load: no caller waits for it, and it has all that was acknowledged before it began.
 
 use std::ops::Range;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Borrower, check, done, utf8};
 use crate::support::{Client, Launch, Server, machine_to_itself, report};
 
-/// Enough that copying and verifying takes several times as long as anybody may wait.
+/// Enough that copying and verifying takes several times as long as any caller may wait.
 const CLAIMS: usize = 3_000;
 const METADATA_BYTES: usize = 15_000;
 const LEASES: usize = 300;
@@ -59,7 +59,7 @@ fn nobody_waits_for_a_backup_and_it_has_all_that_was_acknowledged() {
         worst.as_millis(),
         quiet.as_millis(),
     ));
-    // The best of them: a pause of the backup's own is in each, what else the machine does is not.
+    // The best of them: each contains the backup's own pause, but not the other load of the machine.
     let best = *gaps.iter().min().unwrap();
     assert!(best <= PAUSE_MAX.max(quiet * 2), "every backup held everybody up: {gaps:?}, {quiet:?} without one");
 }
@@ -84,7 +84,7 @@ fn claim(client: &mut Client, resource: &str, timeout_s: u32, metadata: &str) {
     client.call("POST", "/v1/claims/", &body).unwrap().expect(201);
 }
 
-/// Does something while callers call one after the other, and says when they were answered, in order.
+/// Runs `act` while callers call one after the other, and returns when they were answered, in order.
 fn under_load<A, B>(server: &Server, act: impl FnOnce() -> (A, B)) -> (A, B, Vec<Instant>) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn under_load<A, B>(server: &Server, act: impl FnOnce() -> (A, B)) -> (A, B, Vec
                 scope.spawn(move || {
                     let mut acknowledged = Vec::new();
                     while !is_over.load(Ordering::Relaxed) {
-                        // Each a resource of its own, so that nobody has to wait for anybody.
+                        // Each has a resource of its own, so that no caller has to wait for another.
                         claim(&mut client, &format!("load-{caller}-{}", acknowledged.len()), 1, "load");
                         acknowledged.push(Instant::now());
                     }
@@ -121,7 +121,7 @@ fn back_up(data: &Path, scratch: &Path, number: usize) -> Range<Instant> {
     began..Instant::now()
 }
 
-/// The longest stretch of this time in which nobody was answered.
+/// The longest stretch of this time without an answer.
 fn longest_gap(acknowledged: &[Instant], during: &Range<Instant>) -> Duration {
     let inside = acknowledged.iter().copied().filter(|at| during.contains(at));
     let mut last = during.start;

@@ -8,7 +8,7 @@ use std::io;
 
 use crate::support::{Client, Launch, PATIENCE, Response, Server, machine_to_itself, random_uuid, report};
 
-/// A call and what becomes of it.
+/// A call and its fate.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     method: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct Row {
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
     status: u16,
-    /// What the sentence has to name, in lower case.
+    /// The word that the sentence has to contain, in lower case.
     names: String,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What the calls are about: all of it exists, so that nothing but the mistake is in the way.
+/// The subjects of the calls: all of them exist, so that nothing but the mistake is in the way.
 #[derive(Debug)]
 pub(super) struct Known {
     pool: String,
@@ -112,7 +112,7 @@ fn a_body_announced_far_too_long_is_refused_unread() {
     }
 }
 
-/// What is wrong with an answer, if anything.
+/// The fault of an answer, if it has one.
 fn fault_of(row: &Row, answer: &Response) -> Option<String> {
     if answer.status != row.status {
         return Some(format!("should be {}", row.status));
@@ -178,7 +178,7 @@ fn memory_stays_flat_under_bad_requests() {
     let _machine = machine_to_itself();
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
-    // Only what is refused: what is accepted may well take up room.
+    // Only refused calls: accepted ones may well take up room.
     let rows: Vec<Row> = Known::make(&server).rows().into_iter().filter(|row| row.status >= 400).collect();
     let storm = |calls: usize| {
         std::thread::scope(|scope| {

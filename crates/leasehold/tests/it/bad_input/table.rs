@@ -10,7 +10,7 @@ pub(super) fn rows(known: &Known) -> Vec<Row> {
     rows
 }
 
-/// No call makes anything of these. With each, what the sentence says about it.
+/// No call accepts these. Each comes with the sentence about it.
 const UNREADABLE: [(&[u8], &str); 43] = [
     (b"", "empty"),
     (b" \r\n\t", "empty"),
@@ -132,7 +132,7 @@ fn pools(known: &Known) -> Vec<Row> {
     rows.push(Row::new("POST", &give_back, "{}", 400).naming("lease is missing"));
     rows.push(Row::new("POST", &renew, "{\"ttl\":5}", 400).naming("lease is missing"));
 
-    // At the ends of what is allowed, and members nobody asked for: fine here.
+    // At the ends of the allowed range, and unknown members: fine here.
     rows.push(Row::new("PUT", &put, "{\"count\":1e3}", 200));
     rows.push(Row::new("POST", &borrow, "{\"ttl\":1e308,\"wait\":1e308}", 200));
     rows.push(Row::new("POST", &borrow, "{\"ttl\":5e-324}", 200));

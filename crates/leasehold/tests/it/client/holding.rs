@@ -1,4 +1,4 @@
-//! What is held: renewed in the background, told when it is lost, given back.
+//! Held leases: renewed in the background, reported when lost, given back.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -34,7 +34,7 @@ fn look(server: &Server, target: &str) -> Value {
     server.client().call("GET", target, "").unwrap().expect(200).json()
 }
 
-/// Who has the lock; nobody is an empty name.
+/// The holder of the lock; an empty name if it has none.
 fn holder(server: &Server, job: &str) -> String {
     let lock = look(server, &format!("/lock?job={job}"));
     if lock["is_expired"] == true { String::new() } else { lock["holder"].as_str().unwrap().to_owned() }

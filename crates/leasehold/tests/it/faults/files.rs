@@ -21,7 +21,7 @@ struct Case {
     next: Next,
 }
 
-/// What there is for the next start.
+/// The data for the next start.
 enum Next {
     /// The data is put back, and everything acknowledged is there.
     Mended(fn(&Path, &Path)),
@@ -164,7 +164,7 @@ fn an_empty_database_beside_a_full_log_is_refused_by_serve_and_check() {
     assert!(data.join(LOG).metadata().unwrap().len() > 0, "the log is still there for a person to look at");
 }
 
-/// What earlier versions left to the umask.
+/// Earlier versions left the mode to the umask.
 #[test]
 fn a_data_directory_that_others_can_read_is_refused_with_the_command_that_mends_it() {
     use std::os::unix::fs::PermissionsExt as _;

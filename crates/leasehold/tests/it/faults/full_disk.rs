@@ -72,7 +72,7 @@ fn a_disk_that_fills_up_turns_claims_away_then_ends_the_service_and_loses_nothin
     ));
 }
 
-/// What was acknowledged.
+/// The acknowledged claims.
 struct Notes {
     /// Claims and whether they are active; `None` is not known.
     claims: BTreeMap<String, Option<bool>>,
@@ -101,7 +101,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Fills the journal until new claims are refused, and sees that they stay refused.
+    /// Fills the journal until new claims are refused, and checks that they stay refused.
     fn claim_until_turned_away(&mut self, client: &mut Client) -> usize {
         let said = loop {
             if let Err(said) = self.claim(client) {
@@ -151,7 +151,7 @@ impl Notes {
         panic!("a full disk was survived: {}", server.log());
     }
 
-    /// Everything is as it was told.
+    /// Everything is as the answers said.
     fn check(&self, client: &mut Client) {
         for (id, active) in &self.claims {
             let shown = client.call("GET", &format!("/v1/claims/{id}/"), "").unwrap().expect(200).text("status");

@@ -1,6 +1,6 @@
-//! A disk that does not answer: callers are still heard, whoever does not need it is answered, and when it is back all goes
-//! on. When the process is told to stop meanwhile nobody is told what is not durable, everybody is told something, and the
-//! end comes all the same. With one thread that serves and appends, and with several.
+//! A disk that does not answer: callers are still heard, callers that do not need the disk are answered, and when it is
+//! back all goes on. When the process is told to stop meanwhile, no caller is told a change that is not durable, every
+//! caller gets an answer, and the end comes all the same. With one thread that serves and appends, and with several.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -56,8 +56,8 @@ fn nothing_acknowledged_is_lost_when_a_sync_or_a_write_fails() {
     assert!(while_serving >= 20 * rounds && while_starting > 0, "the faults did not meet what they were meant for");
 }
 
-/// One of them is the sync with which the database switches to its log. That it failed is only told to whoever asks twice, and
-/// it went on without a log then, and without all that is done here to keep it sound.
+/// One of them is the sync with which the database switches to its log. SQLite reports the failure only to a caller
+/// that asks twice, and then goes on without a log, which this store relies on.
 #[test]
 fn a_sync_that_fails_while_a_database_is_made_is_noticed() {
     let _machine = machine_to_itself();

@@ -1,7 +1,7 @@
 //! A true history with one thing in it that was not so. Each falsehood is told at several places of a real history; the
-//! search must not believe it. At some places it might have been so, for all that anybody heard (a slot may have been free
-//! since a lease was over, a call without an answer may have done it), so not every single one can be noticed, but every
-//! kind must be, and most of all.
+//! search must not believe it. At some places it might have been so, as far as any client heard (a slot may have been
+//! free since a lease was over, a call without an answer may have done it), so not every single one can be noticed, but
+//! every kind must be, and most of all.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ const TRIES: usize = 20_000;
 /// Of all falsehoods, so many are noticed at least.
 const NOTICED_PERCENT: usize = 80;
 
-/// What was asked and heard of one resource, in the order of positions, and one op of it. `None` where it cannot be told, and
-/// nothing is changed.
+/// The calls and answers of one resource, in the order of positions, and one op of it. `None` where it cannot be told,
+/// and nothing is changed.
 type Falsehood = fn(&mut Vec<Op>, usize) -> Option<()>;
 
 const FALSEHOODS: [(&str, Falsehood); 20] = [
@@ -141,7 +141,7 @@ const FALSEHOODS: [(&str, Falsehood); 20] = [
     }),
 ];
 
-/// Tells every falsehood at several places, and sees that it is not believed.
+/// Tells every falsehood at several places, and checks that it is not believed.
 pub(crate) fn is_always_noticed(history: &[Op], rules: Rules) {
     let by_resource = by_resource(history);
     let mut falsified = by_resource.clone();
@@ -174,7 +174,7 @@ pub(crate) fn is_always_noticed(history: &[Op], rules: Rules) {
     assert!(noticed * 100 >= told * NOTICED_PERCENT, "{noticed} of {told} falsehoods were noticed");
 }
 
-/// What was asked and heard of each resource, in the order of positions.
+/// The calls and answers of each resource, in the order of positions.
 fn by_resource(history: &[Op]) -> Vec<Vec<Op>> {
     let mut groups: BTreeMap<(Kind, &str), Vec<Op>> = BTreeMap::new();
     for op in history {
@@ -261,7 +261,7 @@ fn two_holders_of_one_slot(ops: &mut [Op], n: usize) -> Option<()> {
     Some(())
 }
 
-/// Somebody looks at it after its release, and there it is.
+/// A client looks at it after its release, and there it is.
 fn released_is_back(ops: &mut Vec<Op>, n: usize) -> Option<()> {
     if *answer(ops, n)? != Answer::Released(true) {
         return None;

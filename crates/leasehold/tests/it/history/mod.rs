@@ -1,8 +1,8 @@
-//! What clients of the real binary hear can be true, whatever is killed: several clients over the three dialects, with
-//! timeouts, retries and connections they cut themselves, SIGKILL again and again, and every call written down with when it
-//! was asked, when it was answered, what, and at which position. The whole history is then searched for a world in which
-//! all of it happened (`leasehold_history::search`); a call without an answer may have happened or not. Nothing else is
-//! asked of the service. `LEASEHOLD_KILLS` asks for more than the usual thirty.
+//! The answers to clients of the real binary can be true, whichever process is killed: several clients over the three
+//! dialects, with timeouts, retries and connections they cut themselves, SIGKILL again and again, and every call
+//! written down with when it was asked, when it was answered, what, and at which position. The whole history is then
+//! searched for a world in which all of it happened (`leasehold_history::search`); a call without an answer may have
+//! happened or not. The check uses nothing else of the service. `LEASEHOLD_KILLS` asks for more than the usual thirty.
 //!
 //! That the search can see is shown on the same history: falsified in many ways (`falsify`), it is rejected.
 
@@ -114,7 +114,7 @@ fn what_clients_hear_can_be_true_without_a_journal() {
     report(format_args!("history: {} answers without a journal, {nonsense} about nonsense", searched.answered));
 }
 
-/// Lets clients loose on a service that is killed so many times. What they wrote down.
+/// Lets clients loose on a service that is killed so many times. Returns their records.
 fn play(kills: usize, launch: impl Fn() -> Launch) -> Vec<Op> {
     let launch = || launch().arg("--grace").arg(format!("{}ms", GRACE.as_millis())).start();
     let mut server = launch();
@@ -161,7 +161,7 @@ fn end(server: Server) {
 }
 
 impl Noted {
-    /// What was not answered by a process has happened by the end of it, or never.
+    /// A call that a process did not answer has happened by the end of that process, or never.
     fn known_to_be_over(mut self, gone_us: &[u64]) -> Op {
         if let Outcome::Unknown { gone_us: end_us } = &mut self.op.outcome {
             *end_us = Some(gone_us[self.life]);

@@ -1,5 +1,5 @@
-//! One client of the history: asks for whatever comes to mind, one thing at a time, and writes all of it down. When it hears
-//! nothing for a while, or the connection breaks, it goes on with a new one and does not know what came of it.
+//! One client of the history: makes random calls, one at a time, and writes all of it down. When it hears nothing for a
+//! while, or the connection breaks, it goes on with a new one and does not know the outcome.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ impl<'a> Player<'a> {
         self.ask(client, life, call, wait_ms, request)
     }
 
-    /// Asks, and writes down what came of it. An error is the end of this connection.
+    /// Asks, and writes down the outcome. An error is the end of this connection.
     fn ask(&mut self, client: &mut Client, life: usize, call: Call, wait_ms: u32, request: Request) -> io::Result<()> {
         let start_us = self.service.now_us();
         let Request { method, target, key, body, is_nonsense } = request;
@@ -111,7 +111,7 @@ impl<'a> Player<'a> {
             (Call::Claim { .. }, Answer::Active { claim, .. } | Answer::Waiting { lease: claim }) => {
                 (&mut self.claims, (resource, claim.clone()))
             }
-            // What has ended is looked at once more, now and then.
+            // It looks at an ended claim once more, now and then.
             (Call::ViewClaim { claim, .. }, Answer::Ended { .. })
             | (Call::Update { claim, .. }, Answer::Released(true) | Answer::Refused { status: Status::Ended(_) })
                 if rand::random_ratio(2, 3) =>
@@ -137,7 +137,7 @@ impl<'a> Player<'a> {
         let resource = one_of(&self.service.pools);
         let view = Call::View { resource: resource.clone() };
         let call = match rand::random_range(0..100) {
-            // One of the clients sees to it that there are pools, and how large they are.
+            // One of the clients makes the pools, and sets their sizes.
             0..6 if self.number == 0 => Call::Configure { resource, capacity: rand::random_range(1..4) },
             6 if self.number == 0 => Call::Delete { resource },
             0..35 => {
@@ -157,7 +157,7 @@ impl<'a> Player<'a> {
 
     fn about_claims(&mut self) -> (Call, u32) {
         let resource = one_of(&self.service.resources);
-        // Short ones, mostly: else everybody would stand in line all the time.
+        // Short ones, mostly: else all clients would stand in line all the time.
         let ttl_us = if rand::random_ratio(4, 5) { rand::random_range(10_000..60_000) } else { ttl_us() };
         let create = || Call::Claim { resource, ttl_us, key: rand::random::<bool>().then(random_uuid) };
         let listen_ms = if rand::random_ratio(1, 3) { rand::random_range(1..60) } else { 0 };
@@ -187,7 +187,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Some run out while everybody is busy, some outlive a kill or two.
+/// Some run out while all clients are busy, some outlive a kill or two.
 fn ttl_us() -> u64 {
     let ttl_ms = if rand::random() { rand::random_range(20..300) } else { rand::random_range(1_000..5_000) };
     ttl_ms * 1_000

@@ -61,14 +61,14 @@ pub(crate) fn request(call: &Call, wait_ms: u32) -> Request {
     Request { method, target, key: call.key().map(str::to_owned), body, is_nonsense: false }
 }
 
-/// The same in words that nobody can make sense of.
+/// The same call, malformed.
 pub(crate) fn nonsense(call: &Call) -> Request {
     let Request { method, target, body, .. } = request(call, 0);
     let (target, body) = (target.replace("ttl=", "ttl=soon"), body.replace(':', ""));
     Request { method, target, key: None, body, is_nonsense: true }
 }
 
-/// What a response says; `None` where it says nothing that could be held against anything.
+/// The answer in a response; `None` if it contradicts nothing.
 pub(crate) fn answer(call: &Call, has_waited: bool, response: &Response) -> Option<Answer> {
     let unexpected = || -> ! { panic!("{call:?} was answered {}: {}", response.status, response.json()) };
     Some(match (call, response.status) {
@@ -79,7 +79,7 @@ pub(crate) fn answer(call: &Call, has_waited: bool, response: &Response) -> Opti
             slot: u32::try_from(response.number("position")).unwrap(),
             token: response.number("token"),
         },
-        // Whoever waited is refused as of the end of its wait, which is not told.
+        // A waiter is refused as of the end of its wait, which the answer does not tell.
         (Call::Acquire { .. }, 409) if has_waited => return None,
         (Call::Acquire { .. }, 409) => Answer::Full,
         (Call::Acquire { .. } | Call::Claim { .. }, 410) => Answer::KeySpent,

@@ -1,5 +1,5 @@
-//! As many connections as the operating system allows files: the limit is raised where that is ours to do and heeded where
-//! it is not, and running into it stops nobody who is inside.
+//! As many connections as the operating system allows files: the limit is raised where the process may do that and
+//! heeded where not, and running into it stops no client that is inside.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn a_soft_limit_of_files_is_raised_and_a_hard_one_is_heeded() {
     server.wait_for_line("no more than 256 files may be open, which is enough for 128 connections");
     let mut inside: Vec<Client> = (0..128).map(|_| server.client()).collect();
     inside.iter_mut().for_each(is_served);
-    // Who does not fit is told so, and does not wait for nothing.
+    // A client that does not fit is told so, and does not wait in vain.
     server.client().receive().unwrap().expect(503);
     assert!(!server.log().contains("could not accept"), "{}", server.log());
 }
@@ -46,7 +46,7 @@ fn running_out_of_files_stops_nobody_who_is_inside() {
     is_served(&mut inside);
     for round in 0..3 {
         let (comers, let_in) = exhaust(&server);
-        // Whoever is inside gets all of it: reads, and changes that have to become durable.
+        // A client inside gets full service: reads, and changes that have to become durable.
         use_a_pool(&mut inside);
         let left_at = Instant::now();
         drop(comers);
@@ -70,7 +70,7 @@ fn running_out_of_files_stops_nobody_who_is_inside() {
     assert!(status.success(), "{status}");
 }
 
-/// Connects until nobody is let in any more. The connections, and how many of them were served.
+/// Connects until no further connection is let in. The connections, and how many of them were served.
 fn exhaust(server: &Server) -> (Vec<Client>, usize) {
     let mut comers: Vec<Client> = (0..COMERS).map(|_| server.client()).collect();
     let mut let_in = 0;

@@ -19,7 +19,7 @@ const LATEST: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const DRIP_EVERY: Duration = Duration::from_secs(1);
 
-/// What somebody sends who is up to no good, and how.
+/// The bytes of an attacker, and how it sends them.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
     at_once: &'static str,

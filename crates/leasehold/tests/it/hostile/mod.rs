@@ -1,9 +1,9 @@
 //! A hostile network in front of the real binary: requests that two servers could read in two ways (`table`), thousands of
 //! sockets that say nothing or too little (`flood`), and more connections than there is room for (`room`).
 //!
-//! The first kind is about smuggling. Every row is followed on the same connection by a request that nobody sent, and what
-//! comes back has to show that it was not served: the right answers, no more of them, and no lock in the name of a client
-//! that only ever stood in somebody else's body.
+//! The first kind is about smuggling. Every row is followed on the same connection by a request that no client sent,
+//! and the answers have to show that it was not served: the right answers, no more of them, and no lock in the name of
+//! a client that only ever stood in another client's body.
 
 #[cfg(target_os = "linux")]
 mod files;
@@ -20,7 +20,7 @@ use rustix::process::Signal;
 use crate::support::{Client, Launch, Server, report};
 use table::{Fate, Row};
 
-/// What an attacker wants served: it would leave a trace that can be read.
+/// The request that an attacker wants served: it would leave a visible trace.
 const SMUGGLED: &str = "POST /lock?client=smuggled HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
 /// The request after a request that is fine: it shows that the end of the one before was found.
 const HONEST: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";

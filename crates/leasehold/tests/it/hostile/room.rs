@@ -1,5 +1,5 @@
-//! One connection more than there is room for by our own limit: it is told so, and there is room again as soon as somebody
-//! leaves. The operating system's limit is in `files`.
+//! One connection more than our own limit allows: it is told so, and there is room again as soon as a client leaves.
+//! The operating system's limit is in `files`.
 
 use super::is_served;
 use crate::support::{Client, Launch, PATIENCE, report, until};
@@ -26,7 +26,7 @@ fn one_connection_past_the_limit_is_told_when_to_come_back() {
             inside.iter_mut().for_each(is_served);
         }
     }
-    // Whoever sends first and reads later is told as well.
+    // A client that sends first and reads later is told as well.
     let mut outside = server.client();
     outside.send("POST", "/lock?client=outside", &[], b"").unwrap();
     outside.receive().unwrap().expect(503);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::SMUGGLED;
 
-/// Bytes, and what has to become of them.
+/// Bytes, and their required fate.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -13,7 +13,7 @@ pub(super) struct Row {
     pub(super) fate: Fate,
 }
 
-/// What has to come back.
+/// The required answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     /// Refused with this status, and closed: where the request ends is unknown, so nothing after it may be read.
@@ -33,7 +33,7 @@ impl Fate {
         match (self, statuses) {
             (Fate::CutOff(_), []) => true,
             (Fate::Refused(wanted) | Fate::Last(wanted) | Fate::CutOff(wanted), [status])
-            // Whoever asked whether to go on is told so first.
+            // A client that asked whether to go on is told so first.
             | (Fate::Served(wanted), [status, 200] | [100, status, 200]) => *status == wanted,
             (Fate::Then(first, second), [served, refused]) => (*served, *refused) == (first, second),
             _ => false,
@@ -240,7 +240,7 @@ fn chunks() -> Vec<Row> {
     rows
 }
 
-/// Bodies where none is expected, coded ones, and halves of them. What is inside a body is never a request.
+/// Bodies where none is expected, coded ones, and halves of them. The content of a body is never a request.
 fn bodies() -> Vec<Row> {
     let inside = |head: &str, more: &str| {
         format!("{head} HTTP/1.1\r\nhost: localhost\r\n{more}content-length: {}\r\n\r\n{SMUGGLED}", SMUGGLED.len())
@@ -332,7 +332,7 @@ fn headers() -> Vec<Row> {
     rows
 }
 
-/// Whom the request is meant for: once, and in a form that can be put into a URL.
+/// The host of a request: given once, and in a form that fits into a URL.
 fn hosts() -> Vec<Row> {
     let line = |host: &str| format!("GET /healthz HTTP/1.1\r\n{host}\r\n");
     let mut rows = vec![

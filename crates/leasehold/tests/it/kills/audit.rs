@@ -1,4 +1,4 @@
-//! After a restart: the workers' notes against what the service says, the unknown settled, and the numbers exact.
+//! After a restart: the workers' notes against the service's answers, the unknown settled, and the numbers exact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,7 +118,7 @@ impl Audit {
         }
     }
 
-    /// The last that anybody was told of this lock.
+    /// The last answer to any worker about this lock.
     fn lock_as_told(&self, job: &str, workers: &[Worker]) -> Option<(String, u64)> {
         let events = workers.iter().flat_map(|worker| worker.lock_events.iter().map(move |event| (worker, event)));
         match events.filter(|(_, event)| event.job == job).max_by_key(|(_, event)| event.at) {

@@ -63,7 +63,7 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
 }
 
 pub(crate) fn world() -> World {
-    // Wide ones that nobody waits for, and a narrow one with a queue.
+    // Wide ones without waiters, and a narrow one with a queue.
     let pools = [200, 40, 3].map(|count| Pool { id: random_uuid(), count });
     let named = |prefix: &str| (0..6).map(|number| format!("{prefix}-{number}")).collect();
     World { pools: pools.into(), jobs: named("job"), resources: named("resource") }

@@ -1,4 +1,4 @@
-//! One client of the load: does whatever comes to mind, one request at a time, and notes exactly what it was told.
+//! One client of the load: makes random calls, one at a time, and notes exactly what it was told.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::{Client, Position, Response, random_uuid};
 
-/// What there is to borrow, lock and claim.
+/// The pools, locks and resources.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) pools: Vec<Pool>,
@@ -33,7 +33,7 @@ pub(crate) struct Worker {
     pub(crate) returned: Vec<Lease>,
     /// Jobs whose lock it holds, with the token.
     pub(crate) locks: BTreeMap<String, u64>,
-    /// What it was told about locks, and where in the order of things that belongs.
+    /// The answers it got about locks, and their place in the order of things.
     pub(crate) lock_events: Vec<LockEvent>,
     pub(crate) claims: Vec<Claim>,
     pub(crate) grants: Vec<Grant>,
@@ -112,7 +112,7 @@ impl Worker {
     }
 
     /// Asks for one thing after the other until the connection breaks or the service says that it cannot go on, and
-    /// returns how it did. What was under way then is in doubt.
+    /// returns how it did. The request under way at that time is in doubt.
     pub(crate) fn run(&mut self, addr: SocketAddr, answers: &AtomicU64) -> io::Error {
         let mut client = match Client::connect(addr) {
             Ok(client) => client.ending_with_the_service(),

@@ -1,4 +1,4 @@
-//! What comes out: exit codes, output, the environment, and nothing left behind.
+//! The results: exit codes, output, the environment, and nothing left behind.
 
 use serde_json::Value;
 

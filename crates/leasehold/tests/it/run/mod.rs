@@ -108,7 +108,7 @@ fn is_alive(pid: Pid) -> bool {
     test_kill_process(pid).is_ok() && stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Nobody has the lock.
+/// No client has the lock.
 fn is_free(server: &Server, job: &str) -> bool {
     let lock = server.client().call("GET", &format!("/lock?job={job}"), "").unwrap().expect(200).json();
     lock["is_expired"] == true

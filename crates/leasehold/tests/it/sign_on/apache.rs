@@ -1,4 +1,4 @@
-//! A real Apache in front, signing callers on and passing on who they are: what its users can do with headers of their own.
+//! A real Apache in front, signing callers on and passing their names on: the effect of headers that its users send.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -118,7 +118,8 @@ fn apache_says_who_it_is_and_nobody_else_does() {
         ("groups of one's own", &[ALICE, ("X-Remote-Groups", "operators")], "alice"),
         ("two of them", &[ALICE, ("X-Remote-User", "a"), ("X-Remote-User", "b")], "alice"),
         ("a look-alike", &[ALICE, ("X_Remote_User", "root")], "401"),
-        // Apache does take them out, and the caller is nobody; what it sent to Apache is no token of ours.
+        // Apache does take them out, and the request has no name; the credentials it sent to Apache are no token of
+        // ours.
         ("the name taken out on the way", &[ALICE, ("Connection", "X-Remote-User")], "401"),
         ("the secret taken out on the way", &[ALICE, ("Connection", "Leasehold-Proxy-Secret")], "401"),
     ] {

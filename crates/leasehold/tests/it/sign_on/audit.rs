@@ -1,5 +1,5 @@
-//! The audit log of the real binary: a line for every change, whoever asked for it and however it went; and with it required,
-//! no change that is not in it.
+//! The audit log of the real binary: a line for every change, of every caller and with every outcome; and with it
+//! required, no change that is not in it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

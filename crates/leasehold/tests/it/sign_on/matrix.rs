@@ -1,7 +1,8 @@
-//! Every endpoint of the OpenAPI document for everybody there is, on every listener, held against `matrix.txt`. An endpoint that is new in the
-//! document fails here until somebody has looked at who gets which answer.
+//! Every endpoint of the OpenAPI document for every kind of caller, on every listener, compared with `matrix.txt`. An
+//! endpoint that is new in the document fails here until a reviewer has checked the answer for each caller.
 //!
-//! `MATRIX=rewrite cargo test -p leasehold --test it matrix` writes the table anew; whether it is right is for the reader.
+//! `MATRIX=rewrite cargo test -p leasehold --test it matrix` writes the table anew; the reader judges whether it is
+//! right.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::support::{Guarded, Member};
 use crate::support::{Client, EventStream, random_uuid, report};
 
-/// Signed on without any right; with the owner's rights, but not the owner; the owner; somebody with all rights.
+/// Signed on without any right; with the owner's rights, but not the owner; the owner; a caller with all rights.
 const ROLES: [&str; 5] = ["anonymous", "stranger", "peer", "owner", "operator"];
 
 const CONFIG: &str = r#"
@@ -26,7 +27,7 @@ groups = ["operators"]
 actions = ["*"]
 "#;
 
-/// What one listener serves: everything, or what is for callers, or what is for operators.
+/// The endpoints of one listener: all of them, those for callers, or those for operators.
 const LISTENERS: [&str; 3] = ["everything", "callers", "operators"];
 
 struct World {
@@ -94,7 +95,7 @@ impl World {
         let mut headers: Vec<(&str, &str)> =
             bearer.as_deref().map(|bearer| ("authorization", bearer)).into_iter().collect();
         if method == "DELETE" && target.ends_with("/borrow") {
-            // It ends what is the key's, and a key is its caller's own.
+            // It ends the claim of a key, and a key belongs to its caller.
             headers.push(("idempotency-key", "k"));
         }
         // The head is enough: a stream of events has no end.
@@ -117,7 +118,7 @@ impl Things {
         assert!(!target.contains('{'), "nobody knows what to put into {target}");
         let name = if role == "anonymous" { "nobody" } else { role };
         let query = match (method, path) {
-            // For itself, which nobody gets, and of the owner's.
+            // For itself, which no caller gets, and of the owner's.
             ("POST", "/lock") => format!("?job=free-{resource}&client={name}"),
             ("DELETE", "/lock") => format!("?job={resource}&client=owner"),
             ("GET", "/lock") => format!("?job={resource}"),

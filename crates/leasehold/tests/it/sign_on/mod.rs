@@ -1,5 +1,5 @@
-//! Sign-on with the real binary: who is let in, what they may do, and what they are told. Forged tokens and policies are
-//! tested beside their code; here it is that the pieces are put together.
+//! Sign-on with the real binary: which callers are let in, their rights, and the answers they get. Forged tokens and
+//! policies are tested beside their code; this tests the whole.
 
 mod apache;
 mod audit;

@@ -93,7 +93,7 @@ fn a_provider_that_is_away_is_waited_for_and_missed_by_nobody() {
     let it = Guarded::start(&config);
     ask(&it, &tokens[0]).expect(200);
     drop(provider);
-    // Its keys are known, so nobody notices: neither a token that was seen before nor one that was not.
+    // Its keys are known, so no caller notices: neither with a token that was seen before nor with one that was not.
     ask(&it, &tokens[0]).expect(200);
     ask(&it, &tokens[1]).expect(200);
 

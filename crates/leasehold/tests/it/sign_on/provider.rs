@@ -33,7 +33,7 @@ impl Provider {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let issuer = lines.find_map(|line| line.unwrap().strip_prefix("http://").map(str::to_owned));
-        // The rest of what it says goes nowhere, but must not fill the pipe.
+        // The rest of its output is dropped, but must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let addr = issuer.expect("it says where it listens").parse().unwrap();
         Provider { child, addr }

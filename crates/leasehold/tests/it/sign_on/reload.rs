@@ -28,7 +28,7 @@ fn a_reload_drops_no_connection_and_no_request() {
                 }
             });
         }
-        // Whatever happens here, the callers are told to stop.
+        // In any case, the callers are told to stop.
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for round in 0..5 {
                 it.rewrite(&format!("{}{}{POLICY}", kept.snippet, new.snippet));

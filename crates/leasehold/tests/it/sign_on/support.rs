@@ -12,11 +12,11 @@ pub(crate) struct Guarded {
     pub(crate) directory: TempDir,
 }
 
-/// Somebody with an API token.
+/// A caller with an API token.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) token: String,
-    /// What goes into the configuration.
+    /// The lines for the configuration.
     pub(crate) snippet: String,
 }
 
@@ -51,7 +51,7 @@ impl Guarded {
         std::fs::write(self.directory.path().join("leasehold.toml"), config).unwrap();
     }
 
-    /// One request of somebody; of nobody in particular without a token.
+    /// One request of this member; of an anonymous caller without one.
     pub(crate) fn ask(&self, member: Option<&Member>, method: &str, target: &str, body: &str) -> Response {
         self.ask_with(member, &[], method, target, body)
     }

@@ -100,7 +100,7 @@ fn a_claim_is_its_owners() {
     let refused = patch(bob, r#"{"status": "released"}"#).expect(403);
     assert_eq!(error(&refused), "bob needs the action 'revoke-any' on claim 'build/a'");
     assert_eq!(refused.header("www-authenticate"), Some(r#"Bearer realm="leasehold", error="insufficient_scope""#));
-    // Whoever may not even look at it is not told that it exists.
+    // A caller that may not even look at it is not told that it exists.
     let nowhere = it.ask(Some(blind), "PATCH", &format!("/v1/claims/{}/", random_uuid()), r#"{"ttl": 1}"#).expect(404);
     for body in [r#"{"ttl": 1}"#, r#"{"status": "revoked"}"#, r#"{"nonsense": 1}"#, "{}"] {
         assert_eq!(patch(blind, body).expect(404).body, nowhere.body, "{body}");
@@ -236,7 +236,7 @@ fn callers_without_a_name_own_nothing() {
     it.ask(Some(&root), "PATCH", &one, r#"{"status": "revoked"}"#).expect(204);
 }
 
-/// Behind a terminator of TLS all callers have one address; a trusted one says whose request it is.
+/// Behind a terminator of TLS all callers have one address; a trusted one names the client of each request.
 #[test]
 fn failures_are_held_against_whom_a_trusted_proxy_names() {
     let World { it, .. } = world("");
@@ -255,7 +255,7 @@ fn failures_are_held_against_whom_a_trusted_proxy_names() {
     assert_eq!(ask(&it, "203.0.113.9, 198.51.100.77"), 401, "what a caller wrote itself is not believed");
 }
 
-/// Somebody who pastes the token where its digest belongs must not find it in a log.
+/// An operator who pastes the token where its digest belongs must not find it in a log.
 #[test]
 fn a_token_in_place_of_its_digest_is_not_printed() {
     let member = Member::new("ci", &[]);

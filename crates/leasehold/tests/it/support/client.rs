@@ -117,7 +117,7 @@ impl Client {
         begun.and_then(|_| self.receive())
     }
 
-    /// Whatever else comes until the peer closes, within `patience`.
+    /// The remaining bytes until the peer closes, within `patience`.
     pub(crate) fn rest(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
         self.stream.get_ref().set_read_timeout(Some(patience))?;
         let mut rest = Vec::new();

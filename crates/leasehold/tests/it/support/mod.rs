@@ -1,4 +1,4 @@
-//! What every test here needs: a process, a client, and patience that ends.
+//! The tools of every test here: a process, a client, and patience that ends.
 
 mod client;
 mod raw_h2;
@@ -30,7 +30,7 @@ pub(crate) fn until<T>(what: &str, within: Duration, mut look: impl FnMut() -> O
     }
 }
 
-/// One line about how hard a test looked, also when it passes: the test harness swallows what goes through `println!`.
+/// One line about how hard a test looked, also when it passes: the test harness swallows the output of `println!`.
 pub(crate) fn report(figures: fmt::Arguments<'_>) {
     // In one piece, as tests run side by side.
     let _ = io::stderr().write_all(format!("{figures}\n").as_bytes());

@@ -1,5 +1,5 @@
-//! HTTP/2 by hand, for what no client does: a window that stays shut, frames out of turn. Headers go out as literals, and of
-//! what comes back only the kinds of frames and the lengths of data are looked at.
+//! HTTP/2 by hand, for things no client does: a window that stays shut, frames out of turn. Headers go out as literals,
+//! and of the answers only the kinds of frames and the lengths of data are looked at.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ pub(crate) struct RawH2 {
     next_stream: u32,
 }
 
-/// What came for a stream.
+/// An event of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
     Headers(u32),

@@ -34,7 +34,7 @@ pub(crate) struct Ended {
     pub(crate) log: String,
 }
 
-/// What the process has written to its standard error so far.
+/// The standard error of the process so far.
 #[derive(Debug, Default)]
 struct Log {
     state: Mutex<LogState>,
@@ -61,14 +61,14 @@ fn without_our_variables(mut command: Command) -> Command {
     command
 }
 
-/// A data directory must be its owner's alone; those that tests make are as the umask has it.
+/// A data directory must be private to its owner; directories made by tests have the mode of the umask.
 fn close(directory: &Path) {
     if directory.is_dir() {
         std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     }
 }
 
-/// Runs something that is to end by itself. What it says is short, so that the pipes hold all of it.
+/// Runs something that is to end by itself. Its output is short, so that the pipes hold all of it.
 pub(crate) fn output_of(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut ended = || child.try_wait().unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn output_of(command: &mut Command) -> Output {
 }
 
 impl Launch {
-    /// On a free port, with its data in `directory`, which is made its owner's alone if it is there already.
+    /// On a free port, with its data in `directory`, which is made private to its owner if it exists already.
     pub(crate) fn on(directory: &Path) -> Launch {
         close(directory);
         Launch::with(&["--listen", "127.0.0.1:0", "--data"]).arg(directory)
@@ -152,8 +152,8 @@ impl Launch {
         child.wait().unwrap();
     }
 
-    /// Under `strace`, which does as its arguments say and writes to `report` what it saw. The process under test is
-    /// still our own child, with its own exit code.
+    /// Under `strace` with these arguments, which writes its findings to `report`. The process under test is still our
+    /// own child, with its own exit code.
     pub(crate) fn under_strace(self, args: &[&str], report: &Path) -> Launch {
         let mut command = Command::new("strace");
         command.args(["-D", "-f", "-y", "--seccomp-bpf", "-e", "signal=none"]).args(args).arg("-o").arg(report);

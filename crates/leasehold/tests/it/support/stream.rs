@@ -35,7 +35,7 @@ impl EventStream {
         EventStream::on(stream, target, last_event_id)
     }
 
-    /// The same for somebody who signs on.
+    /// The same for a caller that signs on.
     pub(crate) fn open_as(addr: SocketAddr, target: &str, authorization: &str) -> EventStream {
         let stream = TcpStream::connect(addr).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -10,7 +10,7 @@ use rcgen::{
 
 use crate::support::Launch;
 
-/// Somebody who vouches for others.
+/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
@@ -62,7 +62,7 @@ impl Authority {
         self.issue(&params)
     }
 
-    /// The list of what this authority took back, good from the beginning of 2020 to the end of a year.
+    /// The list of certificates that this authority revoked, good from the beginning of 2020 to the end of a year.
     pub(crate) fn revocations(&self, revoked: &[u64], until_year: i32) -> String {
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2020, 1, 1),

@@ -53,7 +53,7 @@ fn curl_speaks_https_in_both_versions_of_http() {
     assert!(head("locks.test", server.addr.port()).contains(hsts));
     assert!(!head("localhost", server.addr.port()).contains("strict-transport-security"));
 
-    // Somebody who does not know our authority, or knows us under another name, does not come.
+    // A client that does not know our authority, or knows us under another name, does not connect.
     let elsewhere = url("/healthz").replace("localhost", "elsewhere.test");
     let resolve = format!("elsewhere.test:{}:127.0.0.1", server.addr.port());
     for args in
@@ -103,7 +103,7 @@ fn the_health_check_speaks_tls_too() {
     assert!(told.contains("400 Bad Request"), "{told}");
 }
 
-/// As much of a provider as sending somebody there takes: its description, on a port of this machine.
+/// As much of a provider as sending a browser there takes: its description, on a port of this machine.
 fn provider() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let issuer = format!("http://{}", listener.local_addr().unwrap());
@@ -113,7 +113,7 @@ fn provider() -> String {
     });
     let body = description.to_string();
     let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
-    // Ends with the process: nobody waits for it.
+    // Ends with the process: no test waits for it.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();

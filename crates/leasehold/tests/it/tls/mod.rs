@@ -1,5 +1,5 @@
-//! TLS with the real binary and certificates made on the spot: what is spoken, who is let in, and certificates that are
-//! replaced while connections are open. Slow handshakes and full houses are tested beside the sockets.
+//! TLS with the real binary and certificates made on the spot: protocols, client certificates, and certificates that
+//! are replaced while connections are open. Slow handshakes and full houses are tested beside the sockets.
 
 mod authority;
 mod client;

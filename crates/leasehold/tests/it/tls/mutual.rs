@@ -1,4 +1,4 @@
-//! Client certificates: whose come in, under which name, and what that name may do.
+//! Client certificates: which ones come in, under which name, and the rights of that name.
 
 use std::net::SocketAddr;
 
@@ -44,7 +44,7 @@ impl World {
         HttpsClient::connect(self.addr(), &self.authority, own).unwrap()
     }
 
-    /// Whether somebody gets an answer at all.
+    /// Returns whether a client with this certificate gets an answer.
     fn lets_in(&self, own: Option<&Pair>) -> bool {
         let client = HttpsClient::connect(self.addr(), &self.authority, own);
         client.and_then(|mut client| client.get("/healthz", None)).is_ok()
@@ -117,12 +117,12 @@ fn where_it_is_optional_others_sign_on_as_they_always_did() {
     assert_eq!(whoami(Some(&ci), None).as_deref(), Some("cert:ci.example.org"));
     assert_eq!(whoami(Some(&ci), Some(&root.token)).as_deref(), Some("root"), "a token says it more clearly");
     assert_eq!(world.connect(None).get("/v1/claims/", None).unwrap().0, 401);
-    // To show none is fine, to show one that nobody vouches for is not.
+    // To show none is fine, to show one that no known authority signed is not.
     assert!(!world.lets_in(Some(&Authority::new().client("ci"))));
     assert!(!world.lets_in(Some(&world.authority.expired_client("ci"))));
 }
 
-/// A list is read again when its file changes, and one that has run out, or is of another authority, lets nobody in.
+/// A list is read again when its file changes, and one that has run out, or is of another authority, lets no client in.
 #[test]
 fn a_certificate_that_was_taken_back_does_not_come_in() {
     let directory = tempfile::tempdir().unwrap();
@@ -149,7 +149,7 @@ fn a_certificate_that_was_taken_back_does_not_come_in() {
         let seen = || (world.lets_in(Some(&good)), world.lets_in(Some(&stolen)));
         until(what, PATIENCE, || (seen() == expected).then_some(()));
     }
-    // What is no list is told about, and the one before stays.
+    // A file that is no list is reported, and the one before stays.
     std::fs::write(&list, "").unwrap();
     world.server.wait_for_line("has no list of revoked certificates in it");
     assert!(world.lets_in(Some(&good)));

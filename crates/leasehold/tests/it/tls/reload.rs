@@ -1,4 +1,4 @@
-//! Certificates that are replaced while the server runs: on SIGHUP and by themselves. Who is connected stays connected.
+//! Certificates that are replaced while the server runs: on SIGHUP and by themselves. Connected clients stay connected.
 
 use rustix::process::Signal;
 
