@@ -66,7 +66,7 @@ impl Checkpointing {
         Ok(())
     }
 
-    /// One slice of whatever is under way.
+    /// One slice of the checkpoint under way.
     pub(super) fn step(&mut self, shared: &Shared, store: &mut dyn Store) -> Result<(), StoreError> {
         match self.state {
             State::Resting => Ok(()),

@@ -1,4 +1,4 @@
-//! The only reader of clocks. Everything else is handed `now`.
+//! The only reader of clocks. Every other module is handed `now`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use leasehold_engine::Wall;
 use leasehold_journal::Clocks;
 
-/// Where the driver gets its time from.
+/// The driver's source of time.
 #[derive(Debug)]
 pub struct Clock(Source);
 

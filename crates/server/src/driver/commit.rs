@@ -1,12 +1,12 @@
-//! The committer: takes what has gathered, makes it durable, and lets go of the answers that waited for it. Between
-//! appends it works on the checkpoint under way, a slice at a time.
+//! The committer: takes the batch that has gathered, makes it durable, and releases the answers that waited for it.
+//! Between appends it works on the checkpoint under way, a slice at a time.
 //!
-//! Before an append it lets everybody else on its thread have a turn, and again as long as many more callers join: those that
-//! were answered together ask again together, so a busy service writes once for many. When one caller is alone there is nobody
-//! to wait for.
+//! Before an append it yields to all other tasks on its thread, and again as long as many more callers join: callers
+//! that were answered together ask again together, so a busy service writes once for many. A lone caller waits for no
+//! other.
 //!
-//! What waits is async and what blocks is not, so that it can be a task among others (`run`) or the thread that drives the
-//! runtime and leaves it to block (`lead`).
+//! Waiting is async and blocking is not, so that the committer can be a task among others (`run`) or the thread that
+//! drives the runtime and leaves it to block (`lead`).
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const ROOM_EVERY: Duration = Duration::from_secs(1);
 /// again: with half a millisecond, 256 of them get an eighth less done.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
-/// A turn that adds less than this part of those who wait already is the last one: whoever waits, waits for few.
+/// A turn that adds less than this part of the waiting callers is the last one: they would wait for few others.
 const GATHER_PART: usize = 8;
 
 pub(super) struct Committer {
@@ -48,10 +48,10 @@ pub(super) struct Committer {
     is_low: bool,
 }
 
-/// What the committer found to do.
+/// The committer's next work.
 enum Work {
     Append(Batch),
-    /// Nobody waits: time for what is under way in the background.
+    /// No caller waits: time for work in the background.
     Upkeep,
     Done,
 }
@@ -78,7 +78,7 @@ impl Committer {
         }
     }
 
-    /// As a task: what blocks does so on the thread that runs it.
+    /// As a task: it blocks on the thread that runs it.
     pub(super) async fn run(&mut self) -> Result<(), StoreError> {
         let _fuse = Fuse;
         loop {
@@ -94,7 +94,7 @@ impl Committer {
         }
     }
 
-    /// As the thread that drives the runtime: what blocks does so outside of it, where another can take over.
+    /// As the thread that drives the runtime: it blocks outside of the runtime, where another thread can take over.
     pub(super) fn lead(&mut self, lead: &Lead) -> Result<(), StoreError> {
         let _fuse = Fuse;
         loop {
@@ -120,10 +120,10 @@ impl Committer {
         self.checkpointing.is_under_way() || self.has_upkeep
     }
 
-    /// Until there is something to do.
+    /// Waits until there is work.
     async fn wait(&mut self) {
         if self.has_background() {
-            // It is done in slices for the sake of callers, so they have their turn.
+            // Background work is done in slices for the sake of callers, so they have their turn.
             yield_now().await;
             return;
         }
@@ -136,15 +136,16 @@ impl Committer {
             Poll::Pending
         });
         if self.is_low {
-            // Nothing may come that wakes us, as new work is refused, so room is looked for by itself.
+            // New work is refused, so nothing may wake the committer; it looks for room by itself.
             let _ = timeout(ROOM_EVERY, wanted).await;
         } else {
             wanted.await;
         }
     }
 
-    /// As many turns for everybody else as bring a good part more callers. A turn takes as long as there is something to do, and a
-    /// look at the sockets; the runtime wakes a second thread for it, which a lone caller need not pay for.
+    /// Yields while each turn lets at least an eighth more callers join the batch. A turn takes as long as the other
+    /// tasks have work, and a look at the sockets; the runtime wakes a second thread for it, which a lone caller need
+    /// not pay for.
     async fn gather(&mut self) {
         let mut held = self.held();
         if held.max(self.answered) < 2 {
@@ -174,7 +175,7 @@ impl Committer {
         inner.turns += 1;
         inner.is_blocking = true;
         if inner.pulse_at_us > now.mono_us + LOOK_EVERY_US {
-            // Else it would find out too late if this took long.
+            // Otherwise the pulse would notice too late that this takes long.
             inner.pulse_at_us = 0;
             self.shared.pulse.notify_one();
         }
@@ -193,29 +194,29 @@ impl Committer {
         Ok(Appended { batch, took })
     }
 
-    /// Lets go of what waited for an append.
+    /// Releases the answers that waited for an append.
     async fn tell(&mut self, Appended { batch, took }: Appended) {
         let (mut leaving, totals) = {
             let mut inner = self.shared.lock();
             inner.partition.append_done(self.shared.clock.read());
-            // Time that stood still for the append goes on, so something may be due sooner than the pulse expects.
+            // Time that stood still for the append goes on, so a deadline may come sooner than the pulse expects.
             self.shared.rouse_pulse(&inner);
             (inner.leaving(), inner.partition.totals())
         };
         self.answered = leaving.told.len();
         let happened = std::mem::take(&mut leaving.happened);
-        // Callers first, then the rest of the world, in order: nobody else tells of what was appended.
+        // Callers come first, then the witness, in order: no other thread tells of this append.
         self.shared.deliver(leaving);
         self.shared.witness.happened(&happened);
         self.shared.witness.record(&happened, &totals);
         self.shared.witness.appended(&batch, took);
         if self.has_background() || self.starting.is_some() {
-            // Their answers leave before that goes on.
+            // Their answers leave before background work goes on.
             yield_now().await;
         }
     }
 
-    /// A slice of what goes on in the background.
+    /// A slice of background work.
     fn keep_up(&mut self) -> Result<(), StoreError> {
         if let Some(start) = self.starting.take() {
             self.checkpointing.begin(start, self.store.as_mut())?;
@@ -249,7 +250,8 @@ impl Committer {
     }
 }
 
-/// A committer that panicked has left half a step behind, and nobody else would commit: stopping is better than hanging.
+/// A committer that panicked has left half a step behind, and no other thread would commit: stopping is better than
+/// hanging.
 struct Fuse;
 
 impl Drop for Fuse {

@@ -1,4 +1,4 @@
-//! Asking the partition from async code. A caller that goes away while it waits is an ordered command like any other.
+//! Calls to the partition from async code. A caller that goes away while it waits is an ordered command like any other.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Answered {
     pub(crate) untold: Option<ClaimId>,
 }
 
-/// Where requests are handed in. Cheap to clone.
+/// The entrance for requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -32,8 +32,9 @@ impl Handle {
         Handle { shared }
     }
 
-    /// Asks, at once. What is returned waits for the durable answer, and withdraws what was asked if it is dropped before.
-    /// That is all it holds: an `async fn` would keep the request for as long as its caller is parked.
+    /// Submits the request at once. The returned future waits for the durable answer, and withdraws the request if it
+    /// is dropped before. It holds nothing else: an `async fn` would keep the request for as long as its caller is
+    /// parked.
     pub fn call(&self, request: impl Into<Request>) -> Listening<'_> {
         let (to, answered) = oneshot::channel();
         let (ticket, asked_at, leaving) = {
@@ -48,28 +49,28 @@ impl Handle {
         listening
     }
 
-    /// An answer was made and could not be delivered: what it told of is given back, unless another caller knows of it.
+    /// An answer was made and could not be delivered: its claim is handed back, unless another caller knows of it.
     pub(crate) fn hand_back(&self, untold: ClaimId) {
         let leaving = self.shared.hand_back(&[untold]);
         self.shared.deliver(leaving);
     }
 
-    /// Whether changes become durable: makes one, of the smallest kind, and waits for it.
+    /// Returns whether changes become durable: makes one, of the smallest kind, and waits for it.
     pub async fn is_ready(&self) -> bool {
         self.call(Command::Mark).await.answer.is_ok()
     }
 
-    /// Everything up to here is durable: the place of an answer that depends on nothing.
+    /// Everything up to here is durable: the position of an answer that depends on nothing.
     pub fn durable(&self) -> (Epoch, Position) {
         (self.shared.epoch, Position(self.shared.durable.load(Ordering::Relaxed)))
     }
 
-    /// What the wall clock shows, for people to read.
+    /// The wall clock's reading, for people.
     pub fn wall(&self) -> Wall {
         self.shared.clock.read().wall
     }
 
-    /// With a manual clock: lets this much time pass while the service runs, doing all that becomes due on the way.
+    /// With a manual clock: lets this much time pass while the service runs, handling all deadlines on the way.
     pub fn advance(&self, duration_us: u64) {
         let mut left_us = duration_us;
         loop {
@@ -89,19 +90,19 @@ impl Handle {
         }
     }
 
-    /// The resource and the owner of a claim. Neither changes in its life, so a command may be let through by them; but
-    /// what is said about the claim has to come through the gate.
+    /// The resource and the owner of a claim. Neither changes in its life, so a command may be authorised by them; but
+    /// an answer about the claim has to come through the gate.
     pub(crate) fn owner_of(&self, claim: ClaimId) -> Option<(Arc<str>, Option<Arc<str>>)> {
         self.shared.lock().partition.engine().owner_of(claim)
     }
 
-    /// For whatever is not about leases.
+    /// For modules that do not deal with leases.
     pub(crate) fn now(&self) -> leasehold_auth::Now {
         let Clocks { mono_us, wall } = self.shared.clock.read();
         leasehold_auth::Now { unix_s: wall.0 / 1_000_000, mono_us }
     }
 
-    /// Whether nothing is being written or about to be, and every answer that could leave has left.
+    /// Returns whether no append is under way or due, and every answer that could leave has left.
     pub fn is_at_rest(&self) -> bool {
         self.shared.lock().partition.is_at_rest()
     }
@@ -114,7 +115,7 @@ impl Handle {
         self.shared.lock().partition.callers()
     }
 
-    /// What metrics show of the partition, in one look.
+    /// The partition's figures for metrics, in one look.
     pub(crate) fn readings(&self) -> Readings {
         let inner = self.shared.lock();
         let now_us = self.shared.clock.mono_us();
@@ -141,13 +142,13 @@ pub(crate) struct Readings {
     pub(crate) epoch: Epoch,
 }
 
-/// A caller on the line. Hanging up early tells the partition.
+/// A caller on the line. Dropping it early tells the partition that the caller left.
 #[derive(Debug)]
 #[must_use = "dropping it withdraws what was asked"]
 pub struct Listening<'a> {
     shared: &'a Shared,
     ticket: Option<Ticket>,
-    /// Service time when it called, to tell how long it waited.
+    /// Service time when it called, to compute how long it waited.
     pub(crate) asked_at: Time,
     answered: oneshot::Receiver<Answered>,
     is_over: bool,
@@ -174,7 +175,7 @@ impl Drop for Listening<'_> {
         if self.is_over {
             return;
         }
-        // Closing first: from here on a late answer fails to be sent and is handed back by the sender.
+        // Close first: from here on a late answer cannot be sent, and the sender hands it back.
         self.answered.close();
         match (self.answered.try_recv(), self.ticket) {
             (Ok(answered), _) => {

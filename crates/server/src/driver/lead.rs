@@ -1,4 +1,4 @@
-//! One thread for everything: it takes requests, runs the engine, appends and answers, and nobody has to be woken on the
+//! One thread for everything: it takes requests, runs the engine, appends and answers, and wakes no other thread on the
 //! way. That thread is the committer. Between appends it drives a runtime of one thread, which it leaves to append, so
 //! nothing prevents another thread from driving it while an append takes long: callers are still heard then, and told
 //! that the store is late.
@@ -14,13 +14,13 @@ use std::task::{Poll, Waker};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// How many threads are to serve, if nobody says. Threads that take tasks from each other do less each, so they pay where there
-/// is work for all of them: one of two processors belongs to callers, disk and network.
+/// The default number of threads that serve. Threads that take tasks from each other do less each, so they pay where
+/// there is work for all of them: one of two processors belongs to callers, disk and network.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |processors| (processors.get() / 2).max(1))
 }
 
-/// A runtime and who drives it: the lead, or the one who stands in for it.
+/// A runtime and the thread that drives it: the lead, or its stand-in.
 #[derive(Debug)]
 pub struct Lead {
     runtime: Runtime,
@@ -33,9 +33,9 @@ pub struct Lead {
 
 #[derive(Debug)]
 struct StandIn {
-    /// The lead is not there, or takes long.
+    /// The lead is away, or takes long.
     is_called: bool,
-    /// Everything is over.
+    /// The service is over.
     is_over: bool,
     /// How to tell the stand-in, while it drives, that one of these changed.
     waker: Option<Waker>,
@@ -77,7 +77,7 @@ impl Lead {
         self.runtime.block_on(future)
     }
 
-    /// The lead is not there for callers: somebody else is to drive.
+    /// The lead is busy: the stand-in is to drive.
     pub(super) fn call_stand_in(&self) {
         self.change(|standing_in| standing_in.is_called = true);
     }
@@ -94,7 +94,7 @@ impl Lead {
         }
     }
 
-    /// Whether there is still something to stand in for.
+    /// Returns whether there is still something to stand in for.
     fn wait_for_call(&self) -> bool {
         let is_idle = |standing_in: &mut StandIn| !standing_in.is_called && !standing_in.is_over;
         let standing_in = self.bell.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);

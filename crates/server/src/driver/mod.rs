@@ -13,11 +13,11 @@
 //! Requests run the engine on the thread they arrive on, under one short lock, so the next batch fills while the last
 //! is being written. No lock is held across IO or while answers are sent. The driver is the only reader of clocks (`clock`).
 //!
-//! The committer runs among the tasks of callers and not on a thread of its own, so that a lone caller is answered by the
-//! thread that took its request, and many callers without waking anybody else. Its append blocks that thread. That is well
-//! while it takes a fraction of a millisecond, as everybody who matters waits for it anyway. When it takes longer the pulse
-//! calls another thread, so that callers are still heard and told that the store is late. That is another thread of the
-//! runtime where it has several; where it has one, see `lead`.
+//! The committer runs among the tasks of callers and not on a thread of its own, so that a lone caller is answered by
+//! the thread that took its request, and many callers are answered without waking another thread. Its append blocks
+//! that thread. That does no harm while it takes a fraction of a millisecond, as all active callers wait for it anyway.
+//! When it takes longer the pulse calls another thread, so that callers are still heard and told that the store is
+//! late. That is another thread of the runtime where it has several; where it has one, see `lead`.
 
 mod checkpoint;
 mod clock;
@@ -47,10 +47,10 @@ pub use witness::{Beginning, Witness};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, MutexGuard, Runtime, oneshot, timeout};
 
-/// How long the end waits for what is being written.
+/// How long the end waits for appends under way.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
-/// A running partition. Dropping it without `shut_down` leaves what was not yet appended unwritten.
+/// A running partition. Dropping it without `shut_down` loses changes that were not yet appended.
 #[derive(Debug)]
 pub struct Driver {
     shared: Arc<Shared>,
@@ -61,13 +61,13 @@ pub struct Driver {
 #[derive(Debug)]
 struct Shared {
     inner: Mutex<Inner>,
-    /// Something is due sooner than the pulse wakes up; the pulse waits here.
+    /// A deadline comes sooner than the pulse wakes up; the pulse waits here.
     pulse: Condvar,
     clock: Clock,
     witness: Arc<dyn Witness>,
     relief: Relief,
     epoch: Epoch,
-    /// The last durable position, for whoever does not need the lock to know.
+    /// The last durable position, for readers that do not need the lock.
     durable: AtomicU64,
 }
 
@@ -80,17 +80,17 @@ struct Inner {
     committer: Committing,
     /// When the pulse will run by itself, on the monotonic clock.
     pulse_at_us: u64,
-    /// How often the committer took something to do, so far.
+    /// How often the committer found work, so far.
     turns: u64,
-    /// It is at it, and blocks its thread.
+    /// The committer blocks its thread.
     is_blocking: bool,
-    /// The committer is to end when everything is written. Nothing happens by itself any more.
+    /// The committer is to end when everything is written. The pulse no longer acts by itself.
     is_closing: bool,
     /// The pulse is to end. Until then it looks after a committer that blocks its thread, also while closing.
     is_over: bool,
 }
 
-/// What the committer does, and so whether to wake it.
+/// The state of the committer, which says whether to wake it.
 #[derive(Debug)]
 enum Committing {
     Busy,
@@ -98,7 +98,7 @@ enum Committing {
     Idle(Waker),
 }
 
-/// Who attends to callers while the committer blocks its thread for long.
+/// The thread that attends to callers while the committer blocks its own for long.
 #[derive(Debug)]
 enum Relief {
     /// Another thread of the runtime, which must have two of them.
@@ -119,7 +119,7 @@ impl Relief {
 }
 
 impl Driver {
-    /// Goes on from what was recovered and starts serving callers on the runtime it is called from, which has two
+    /// Goes on from the recovered partition and starts serving callers on the runtime it is called from, which has two
     /// threads at least.
     pub fn start(
         recovery: Recovery,
@@ -134,7 +134,7 @@ impl Driver {
             if let Err(error) = committer.run().await {
                 fail.send_replace(Some(Arc::new(error)));
             }
-            // Closing the store may hang. That it failed has been said; that it is over is said by dropping `fail`, last.
+            // Closing the store may hang. The failure has been reported; dropping `fail`, last, reports the end.
             drop(committer);
         });
         driver
@@ -152,7 +152,7 @@ impl Driver {
         let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock, relief);
         spawn("leasehold-lead", move || {
             let outcome = committer.lead(&lead);
-            // From here on the other one drives: what is left to do is to say so, and to end.
+            // From here on the stand-in drives: the lead only reports and ends.
             lead.call_stand_in();
             if let Err(error) = outcome {
                 fail.send_replace(Some(Arc::new(error)));
@@ -221,8 +221,8 @@ impl Driver {
         }
     }
 
-    /// Turns new callers away, answers the parked ones and ends event streams. What was said before is still appended
-    /// and answered.
+    /// Turns new callers away, answers the parked ones and ends event streams. Earlier commands are still appended and
+    /// answered.
     pub fn close(&self) {
         self.shared.witness.close();
         let leaving = {
@@ -246,7 +246,7 @@ impl Driver {
         if let Some(waker) = waker {
             waker.wake();
         }
-        // It says no more than that it failed, and ends.
+        // It only reports that it failed, and ends.
         let over = async { while self.failed.borrow_and_update().is_none() && self.failed.changed().await.is_ok() {} };
         let is_over = timeout(FLUSH_MAX, over).await.is_ok();
         self.shared.lock().is_over = true;
@@ -281,25 +281,26 @@ impl Shared {
         }
     }
 
-    /// After anything was asked of the partition: wakes the threads that have to act on it, and takes out what may leave.
+    /// After a call of the partition: wakes the threads that have to act on it, and takes out the answers that may
+    /// leave.
     fn after_change(&self, inner: &mut Inner) -> Leaving {
         self.rouse_pulse(inner);
         if !inner.partition.is_journaled() {
-            // There is no committer that would say so.
+            // There is no committer that would update it.
             self.durable.store(inner.partition.durable().0, Ordering::Relaxed);
         }
         let wake = if inner.partition.has_batch() { inner.wake_committer() } else { None };
         let leaving = Leaving { wake, ..inner.leaving() };
         if !leaving.happened.is_empty() {
-            // Without a journal things are told by whoever made them happen, each on a thread of its own. Under the lock
-            // they are recorded in order.
+            // Without a journal the thread that made a change also tells of it. Under the lock they are recorded in
+            // order.
             self.witness.record(&leaving.happened, &inner.partition.totals());
         }
         leaving
     }
 
-    /// Wakes the committer, sends answers and tells of what happened. An answer that tells of a new claim and finds nobody is handed back,
-    /// and whoever gets it then is answered in turn.
+    /// Wakes the committer, sends answers and tells the witness. An answer that tells of a new claim and finds no
+    /// caller is handed back, and the next holder is answered in turn.
     fn deliver(&self, mut leaving: Leaving) {
         loop {
             if let Some(waker) = leaving.wake.take() {
@@ -331,7 +332,7 @@ impl Shared {
 }
 
 impl Inner {
-    /// How to wake the committer if it sleeps. Whoever takes this does so, once the lock is free.
+    /// How to wake the committer if it sleeps. The caller of this function wakes it, once the lock is free.
     fn wake_committer(&mut self) -> Option<Waker> {
         match std::mem::replace(&mut self.committer, Committing::Busy) {
             Committing::Idle(waker) => Some(waker),
@@ -339,7 +340,7 @@ impl Inner {
         }
     }
 
-    /// What may leave now.
+    /// The answers and effects that may leave now.
     fn leaving(&mut self) -> Leaving {
         let mut leaving = Leaving::default();
         self.partition.poll_told(&mut leaving.told);
@@ -348,7 +349,7 @@ impl Inner {
     }
 }
 
-/// Answers and what happened, on their way out of the lock.
+/// Answers and effects, on their way out of the lock.
 #[derive(Debug, Default)]
 struct Leaving {
     told: Vec<Told<Caller>>,

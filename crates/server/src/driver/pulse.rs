@@ -1,9 +1,9 @@
-//! The pulse: runs the partition when time alone asks for it, and often enough while leases are live that all of that
-//! time counts as served.
+//! The pulse: runs the partition when a deadline comes, and often enough while leases are live that all of that time
+//! counts as served.
 //!
-//! While there are appends, and until the store is closed, it also looks every few milliseconds whether one of them takes long. The committer blocks the
-//! thread it runs on, and that may be the one that waited for sockets on behalf of all: then nobody does, until another
-//! is called.
+//! While there are appends, and until the store is closed, it also looks every few milliseconds whether one of them
+//! takes long. The committer blocks the thread it runs on, and that may be the one that waited for sockets on behalf of
+//! all: then none does, until another is called.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) fn run(shared: &Shared) {
         let wake_us = if inner.is_closing { None } else { inner.partition.next_wake() };
         match earlier(wake_us, look_us) {
             Some(wake_us) if wake_us <= now_us => {
-                // More is due than one step does. Others get their turn in between.
+                // More deadlines are due than one step handles. Other threads get their turn in between.
                 drop(inner);
                 thread::yield_now();
                 inner = shared.lock();

@@ -1,4 +1,4 @@
-//! The driver's only word upwards: it tells a witness what happened, and knows nothing of events, metrics or logs.
+//! The driver's only word upwards: it tells a witness about changes, and knows nothing of events, metrics or logs.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_engine::{Totals, Wall};
 use leasehold_journal::{Batch, Epoch, Happened, History, Position, Sizes};
 
-/// Told what happens, mostly on the committer's thread: an implementation is brief and never waits.
+/// Called for every change, mostly on the committer's thread: an implementation is brief and never waits.
 pub trait Witness: Debug + Send + Sync {
     /// Once, before anything is served.
     fn begin(&self, beginning: Beginning);
@@ -30,7 +30,7 @@ pub trait Witness: Debug + Send + Sync {
     fn close(&self);
 }
 
-/// What is known when the partition starts.
+/// The state when the partition starts.
 #[derive(Debug)]
 pub struct Beginning {
     pub epoch: Epoch,

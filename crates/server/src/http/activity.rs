@@ -1,4 +1,4 @@
-//! What a connection is doing, as far as its deadlines care: reading a head, answering, or idle between requests.
+//! The activity of a connection, as far as its deadlines care: reading a head, answering, or idle between requests.
 //! Kept by the socket wrapper and the service, read by the connection's driver. It arms no timers itself.
 //!
 //! hyper's own `header_read_timeout` is not used: it starts when the last answer is done, so ten seconds for a head
@@ -30,7 +30,7 @@ pub(super) struct Activity {
     connected_at: Instant,
     /// Requests whose head is complete and whose answer is not.
     answering: AtomicU32,
-    /// Those of them whose answer is a stream, which nobody waits for to end.
+    /// Requests whose answer is a stream, which no client expects to end.
     streaming: AtomicU32,
     /// Those of them whose answer is long or a stream, on HTTP/1.1.
     long: AtomicU32,
@@ -126,8 +126,8 @@ impl Activity {
         self.is_reading.store(false, Relaxed);
     }
 
-    /// Whether a caller waits for an answer while hyper would not notice that it leaves. hyper looks for the end of what
-    /// the peer sends only while it has no byte of it left to work on.
+    /// Returns whether a caller waits for an answer while hyper would not notice that it leaves. hyper looks for the
+    /// end of the peer's bytes only while it has none of them left to work on.
     pub(super) fn is_unwatched(&self) -> bool {
         !self.is_reading.load(Relaxed) && self.answering.load(Relaxed) > 0
     }
@@ -182,7 +182,7 @@ impl Activity {
         Some(self.at(since_us) + allowed)
     }
 
-    /// Whether all that is under way are streams. Nobody is left without an answer if those are cut.
+    /// Returns whether all answers under way are streams. Cutting those leaves no caller without an answer.
     pub(super) fn is_only_streaming(&self) -> bool {
         let streaming = self.streaming.load(Relaxed);
         streaming > 0 && streaming == self.answering.load(Relaxed)

@@ -1,4 +1,4 @@
-//! What an error is, in one word for programs. The sentence beside it is for people and may change; the word stays.
+//! The kind of an error, in one word for programs. The sentence beside it is for people and may change; the word stays.
 
 use http::StatusCode;
 
@@ -16,7 +16,7 @@ macro_rules! codes {
                 match self { $(Code::$code => $name),+ }
             }
 
-            /// What it means, in a sentence.
+            /// Its meaning, in a sentence.
             pub fn says(self) -> &'static str {
                 match self { $(Code::$code => $says),+ }
             }
@@ -63,7 +63,7 @@ codes! {
 }
 
 impl Code {
-    /// The usual meaning of a status. Where it has others, the error says which.
+    /// The usual meaning of a status. Where a status has several, the error says which.
     pub fn of(status: StatusCode) -> Code {
         match status.as_u16() {
             303 => Code::LogIn,

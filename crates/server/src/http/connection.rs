@@ -36,7 +36,7 @@ use super::socket::Line;
 use super::streams::Streams;
 use super::unsent::{NoRoom, Unsent};
 
-/// What all connections of one listener share.
+/// State that all connections of one listener share.
 #[derive(Debug)]
 pub(super) struct Shared<H> {
     pub(super) handler: Arc<H>,
@@ -117,7 +117,7 @@ impl Protocols {
 }
 
 /// Serves one connection until it is done, its peer left, a deadline passed, or the drain time after the signal to stop
-/// is over. How it ended is nobody's concern: the peer knows, and there is nothing to repair.
+/// is over. Its end needs no report: the peer knows, and there is nothing to repair.
 pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, stream: TcpStream, mut peer: Peer) {
     let activity = Activity::new();
     let opening = timeout(shared.limits.head_timeout, door.open(stream, Arc::clone(&activity)));
@@ -166,7 +166,7 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
     activity.close();
 }
 
-/// What decides that a connection is over before hyper finds out.
+/// The conditions that end a connection before hyper finds out.
 struct Watch<'a, H> {
     shared: &'a Shared<H>,
     activity: &'a Activity,
@@ -231,7 +231,7 @@ impl<H> Watch<'_, H> {
 }
 
 pin_project! {
-    /// What the handler answers, with a body that is tracked. An `async` block would do the same and hold the handler's
+    /// The handler's answer, with a body that is tracked. An `async` block would do the same and hold the handler's
     /// future twice, in memory that every parked connection pays for.
     struct Answer<F, U> {
         #[pin]
@@ -257,7 +257,8 @@ impl<F: Future<Output = Response<Body>>, U: Borrow<Unsent>> Future for Answer<F,
     }
 }
 
-/// In place of an answer that would have to wait along with too many others. What it told of is undone with it.
+/// In place of an answer that would have to wait along with too many others. The claim it told of is handed back with
+/// it.
 fn no_room(response: Response<Body>) -> Response<Body> {
     let reason = "too many bytes wait to be sent to clients that do not read them, try again";
     let (mut told, _) = response.into_parts();

@@ -15,17 +15,17 @@ use super::socket::{Line, Opening, Watched};
 pub(super) trait Door: Clone + Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Whether a peer reads what it is told without having come in.
+    /// `true` if a peer can read an answer without having come in.
     const SPEAKS_PLAINLY: bool;
 
-    /// Lets a peer in. The caller sees to it that this does not take for ever.
+    /// Lets a peer in. The caller bounds the time this takes.
     fn open(
         self,
         stream: TcpStream,
         activity: Arc<Activity>,
     ) -> impl Future<Output = Result<Opened<Self::Stream>, Unopened>> + Send;
 
-    /// What it is called when that took too long.
+    /// The error when that took too long.
     fn too_slow() -> Unopened;
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Unopened {
 #[derive(Debug)]
 pub(super) struct NoHandshake {
     pub(super) reason: Cow<'static, str>,
-    /// What to tell the peer, if it may still listen.
+    /// The last message to the peer, if it may still listen.
     pub(super) last_words: Option<(Watched, &'static [u8])>,
 }
 

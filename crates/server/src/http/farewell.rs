@@ -24,7 +24,7 @@ pub(super) const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-length: 79\r\n\r\n\
     {\"error\": \"this port speaks HTTPS: use an https:// URL\", \"code\": \"bad_request\"}";
 
-/// Says `answer` and closes. What is said already needs no more than an empty one.
+/// Says `answer` and closes. A peer that has its answer already gets an empty one.
 pub(super) async fn tell(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'static [u8]) {
     let _ = timeout(PATIENCE, tell_and_close(stream, answer)).await;
 }

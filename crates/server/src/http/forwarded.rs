@@ -1,6 +1,7 @@
-//! Whose request a proxy passes on. `X-Forwarded-For` and `Forwarded` (RFC 7239) are words of the peer, so they are believed
-//! only from addresses that the operator trusts, and only as far back as the addresses they name are trusted, too: the
-//! last one that is not is the client. Where the two headers disagree, a caller wrote one of them, and neither counts.
+//! The client of a request that a proxy passes on. `X-Forwarded-For` and `Forwarded` (RFC 7239) are words of the peer,
+//! so they are believed only from addresses that the operator trusts, and only as far back as the addresses they name
+//! are trusted, too: the last one that is not is the client. Where the two headers disagree, a caller wrote one of
+//! them, and neither counts.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,7 +21,7 @@ pub fn client_of(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
     let named = |name: &HeaderName, read: fn(&str) -> Option<IpAddr>| {
         let mut hops = headers.get_all(name).iter().flat_map(elements).peekable();
         hops.peek()?;
-        // From the nearest hop to the farthest. What cannot be read ends what is known.
+        // From the nearest hop to the farthest. An address that cannot be read ends the chain.
         let hops: Vec<&str> = hops.collect();
         let known = hops.into_iter().rev().map_while(read);
         let mut client = peer;
@@ -83,12 +84,12 @@ mod tests {
             ("192.0.2.9", &[(XFF, "198.51.100.1")], "192.0.2.9"),
             ("::ffff:10.0.0.1", &[(XFF, "198.51.100.1")], "198.51.100.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
-            // What is left of the first address that is not trusted was written by that address.
+            // Addresses before the first one that is not trusted were written by that one.
             ("10.0.0.1", &[(XFF, "203.0.113.5, 198.51.100.1")], "198.51.100.1"),
             ("10.0.0.1", &[(XFF, "203.0.113.5,198.51.100.1 , 10.0.0.7")], "198.51.100.1"),
             ("10.0.0.1", &[(XFF, "203.0.113.5"), (XFF, "198.51.100.1:4711")], "198.51.100.1"),
             ("10.0.0.1", &[(XFF, "10.0.0.3, 10.0.0.2")], "10.0.0.3"),
-            // What cannot be read is as far as it goes.
+            // An address that cannot be read ends the chain.
             ("10.0.0.1", &[(XFF, "198.51.100.1, unknown")], "10.0.0.1"),
             ("10.0.0.1", &[(XFF, "198.51.100.1, unknown, 10.0.0.2")], "10.0.0.2"),
             ("10.0.0.1", &[(XFF, "")], "10.0.0.1"),

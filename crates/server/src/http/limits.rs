@@ -8,8 +8,8 @@ use super::unsent::Unsent;
 /// Longest body read, in bytes. One more is 413.
 pub const BODY_MAX: usize = 64 * 1024;
 
-/// What is read and thrown away of a body past [`BODY_MAX`], so that a client that writes before it reads still gets to
-/// see its 413. A body announced longer than this is refused unread, and its connection closed.
+/// The part of a body past [`BODY_MAX`] that is read and thrown away, so that a client that writes before it reads
+/// still gets to see its 413. A body announced longer than this is refused unread, and its connection closed.
 pub const BODY_DRAIN_MAX: u64 = 1024 * 1024;
 
 /// Longest request target (path and query), in bytes. One more is 414.
@@ -18,8 +18,8 @@ pub const URI_MAX: usize = 4 * 1024;
 /// All header lines together, in bytes as they are on the wire. One more is 431.
 pub const HEADERS_MAX: usize = 16 * 1024;
 
-/// What hyper may buffer to find the end of a head. Larger than [`URI_MAX`] and [`HEADERS_MAX`] together, so that a head
-/// somewhat past either is still parsed and gets an answer with a sentence; far past it hyper answers a bare 431.
+/// The buffer in which hyper looks for the end of a head. Larger than [`URI_MAX`] and [`HEADERS_MAX`] together, so that
+/// a head somewhat past either is still parsed and gets an answer with a sentence; far past it hyper answers a bare 431.
 pub const HEAD_BUFFER_MAX: usize = 32 * 1024;
 
 const _: () = assert!(HEAD_BUFFER_MAX > URI_MAX + HEADERS_MAX, "an oversized head must still parse");
@@ -29,10 +29,10 @@ const _: () = assert!(HEAD_BUFFER_MAX > URI_MAX + HEADERS_MAX, "an oversized hea
 /// as long as the connection lives.
 pub const PIECE_MAX: usize = 16 * 1024;
 
-/// A list ends after about so many bytes, as well as after so many items: how long an item is, is up to whoever made it.
+/// A list ends after about so many bytes, as well as after so many items: callers decide how long an item is.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// What hyper takes of one HTTP/2 stream's answer ahead of what the peer has room for.
+/// The bytes of one HTTP/2 stream's answer that hyper takes ahead of the peer's window.
 pub const H2_SEND_BUFFER: usize = 32 * 1024;
 
 /// Streams at once on one HTTP/2 connection. Each parked long poll is one.
@@ -41,23 +41,23 @@ pub const H2_STREAMS_MAX: u32 = 256;
 /// A stream may send this much before we read: one body of the longest kind, and then it waits.
 pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
 
-/// What all streams of one HTTP/2 connection may send before we read.
+/// The bytes that all streams of one HTTP/2 connection may send before we read.
 pub const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// Connections over the limit that are told so at the same time. Past this they are closed without a word.
 pub const REFUSALS_MAX: usize = 64;
 
-/// Connections past the limit that may still ask how the service is.
+/// Connections past the limit that may still ask for the health of the service.
 pub const RESERVED_MAX: u32 = 16;
 
 /// How many of those one address may have.
 pub const RESERVED_PER_ADDRESS: u32 = 4;
 
-/// How long a connection past the limit may take to say that this is what it wants.
+/// How long a connection past the limit may take to send such a request.
 pub const RESERVE_PATIENCE: Duration = Duration::from_millis(250);
 
-/// After the signal to stop: how long a stream may take to end. It is told at once, so this is for a reader that stopped
-/// reading.
+/// After the signal to stop: how long a stream may take to end. It is told at once, so this is for a reader that
+/// stopped reading.
 pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
 
 /// The times and counts of the HTTP side that can be set.

@@ -1,5 +1,5 @@
 //! The accept loop: which sockets are opened, how many connections there may be, and how they are brought to an end.
-//! What happens on a connection is left to `connection`.
+//! `connection` serves each of them.
 
 use std::future::Future;
 use std::io;
@@ -37,17 +37,17 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// … and say so this often, however often it fails: a log that fills the disk would be the worse of the two troubles.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(5);
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub addr: SocketAddr,
     /// The certificate it proved to have, where TLS asks for one.
     pub certificate: Option<Arc<ClientCert>>,
-    /// There are too many connections, and this one is there to ask how the service is.
+    /// There are too many connections, and this one is reserved for questions about health.
     pub is_reserved: bool,
 }
 
-/// What answers requests. The future is dropped when the client leaves: with a closed or half-closed connection, a reset
+/// Answers requests. The future is dropped when the client leaves: with a closed or half-closed connection, a reset
 /// HTTP/2 stream, or a deadline. (HTTP/1.1 clients that send their next request before this one is answered hide their
 /// leaving until then.)
 ///
@@ -60,16 +60,16 @@ pub trait Handler: Send + Sync + 'static {
         peer: Peer,
     ) -> impl Future<Output = Response<Body>> + Send + 'static;
 
-    /// For whoever counts connections.
+    /// For a handler that counts connections.
     fn connection(&self, _news: ConnectionNews) {}
 }
 
-/// What became of a connection.
+/// The fate of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionNews {
     Opened,
     Closed,
-    /// There were too many.
+    /// There were too many connections.
     Refused,
     /// Of one that was opened: it was not TLS, or went wrong before there was a session.
     NoHandshake,
@@ -217,8 +217,8 @@ async fn accept<H: Handler, D: Door>(
     }
 }
 
-/// Whether the first thing a peer says is a question about the service itself. Those who look after it must get through also
-/// when there are too many callers, else a full service looks like a dead one and is killed.
+/// Returns whether the first request of a peer is about the health of the service. Operators must get through also when
+/// there are too many callers, else a full service looks like a dead one and is killed.
 async fn asks_how_it_is(stream: &TcpStream) -> bool {
     const QUESTIONS: [&[u8]; 3] = [b"GET /healthz", b"GET /readyz", b"GET /metrics"];
     const LONGEST: usize = QUESTIONS[0].len();
@@ -237,7 +237,7 @@ struct Complaints {
 }
 
 impl Complaints {
-    /// It failed once more: how often since it was last said, if it is time to say so.
+    /// An accept failed once more: returns the number of failures since the last report, if it is time for one.
     fn failed(&mut self, now: Instant) -> Option<u64> {
         self.unsaid += 1;
         if self.said_at.is_some_and(|said_at| now - said_at < COMPLAIN_EVERY) {

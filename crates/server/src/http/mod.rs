@@ -1,5 +1,5 @@
 //! HTTP plumbing, with nothing in it about leases: sockets and their limits, requests read strictly, answers written in
-//! one shape. What a request means is left to the dialects; who may send it, to authentication.
+//! one shape. The dialects know what a request means, authentication knows who may send it.
 //!
 //! ```text
 //! listen ── accepts, counts ─▶ door ── TLS or not ─▶ connection ── hyper, deadlines ─▶ Handler

@@ -1,4 +1,4 @@
-//! An answer on its way to the peer: what is left of it, when it last made progress, and what happens if it never leaves.
+//! An answer on its way to the peer: the bytes left, its last progress, and the receipt in case it never leaves.
 //!
 //! ```text
 //!  Body ─ pieces ─▶ hyper ─ HTTP/1.1: its write buffer ──────────────▶ socket ─▶ flushed: the receipt is settled
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! On HTTP/1.1 a piece that hyper takes is in its write buffer, and the connection's own deadline watches the rest. On
-//! HTTP/2 each stream has a window, and what it holds back is seen by nobody but the piece itself: [`Piece`] counts the
-//! bytes as they are framed, and its [`Tally`] is what the stream's deadline goes by.
+//! HTTP/2 each stream has a window, and only the piece itself sees which bytes it holds back: [`Piece`] counts the
+//! bytes as they are framed, and the stream's deadline uses its [`Tally`].
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -142,7 +142,7 @@ impl Buf for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        // Thrown away with its stream: nobody is to wait for it.
+        // Thrown away with its stream: no task is to wait for it.
         if let Some(tally) = self.tally.as_ref().filter(|_| !self.bytes.is_empty()) {
             tally.unsent.fetch_sub(self.bytes.len(), Ordering::AcqRel);
             tally.waiting.wake();
@@ -159,13 +159,13 @@ pub(super) struct Answering {
     length: Length,
 }
 
-/// What is known of an answer's length.
+/// The length of an answer, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
     /// One piece, or not known yet.
     Short,
     Long,
-    /// Nobody waits for its end.
+    /// No client expects its end.
     Endless,
 }
 
@@ -218,8 +218,8 @@ pub(super) struct TrackedBody {
     /// On HTTP/1.1; on HTTP/2 the tally has both, as its pieces outlive the body.
     receipt: Option<Receipt>,
     _charge: Option<Charge>,
-    /// On HTTP/2 the end of a long body is said on its own, once the rest was framed. Along with the last piece it would
-    /// end the stream's task, and nobody could give up what its window still holds back.
+    /// On HTTP/2 the end of a long body is said on its own, once the rest was framed. Along with the last piece it
+    /// would end the stream's task, and no task could give up the bytes that its window still holds back.
     ends_apart: bool,
     /// There are no more pieces.
     is_over: bool,

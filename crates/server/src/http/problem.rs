@@ -1,5 +1,5 @@
-//! A request that could not be served, in words: a status, a sentence, and the header that goes with it. Used for what is
-//! wrong with a request as such; what the engine refuses is put into words by each dialect.
+//! A request that could not be served, as an answer: a status, a sentence, and the header that goes with it. Used for
+//! requests that are wrong as such; each dialect words the engine's refusals.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub struct Problem {
     remedy: Option<Remedy>,
 }
 
-/// What the caller can do about it, where a header says so.
+/// The remedy that a header offers the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Remedy {
     /// These methods work here.
@@ -32,7 +32,7 @@ enum Remedy {
     Go(HeaderValue),
     /// How to sign on.
     Authenticate(HeaderValue),
-    /// The rest of the request was not read, so nothing more can be said on this connection.
+    /// The rest of the request was not read, so this connection can serve no more requests.
     Reconnect,
 }
 
@@ -46,7 +46,7 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, reason)
     }
 
-    /// 404 for a path nobody serves. The path is not repeated, as it may hold a pool id.
+    /// 404 for a path that is not served. The path is not repeated, as it may hold a pool id.
     pub fn no_such_path() -> Self {
         Problem::new(StatusCode::NOT_FOUND, "no such path")
     }
@@ -54,7 +54,7 @@ impl Problem {
     /// 405, with the methods that do work.
     pub fn wrong_method(method: &http::Method, allow: HeaderValue) -> Self {
         let allowed = allow.to_str().expect("a list of method names is ASCII");
-        // Methods can be made up; what is repeated of them is short.
+        // Clients can make up methods, so only a short part is repeated.
         let name: String = method.as_str().chars().take(20).collect();
         let reason = format!("method {name} is not allowed here, use {allowed}");
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, reason).with(Remedy::Allow(allow))
@@ -75,17 +75,17 @@ impl Problem {
         Problem::new(StatusCode::SEE_OTHER, reason).with(Remedy::Go(location))
     }
 
-    /// 401: who is it?
+    /// 401: the caller is not identified.
     pub fn unauthorized(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
         Problem::new(StatusCode::UNAUTHORIZED, reason).with(Remedy::Authenticate(challenge))
     }
 
-    /// 403: it is known who, and that is not enough.
+    /// 403: the caller is identified, but has no right to this.
     pub fn forbidden(reason: impl Into<Cow<'static, str>>, challenge: HeaderValue) -> Self {
         Problem::new(StatusCode::FORBIDDEN, reason).with(Remedy::Authenticate(challenge))
     }
 
-    /// 429: too much of it, for one caller.
+    /// 429: too many requests of one caller.
     pub fn too_many(reason: impl Into<Cow<'static, str>>, retry_after_s: u32) -> Self {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, reason).with(Remedy::RetryAfter(retry_after_s))
     }

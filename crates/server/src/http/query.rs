@@ -1,5 +1,5 @@
-//! Text out of a request target: percent-decoding and query pairs, strictly. A `%` that is not followed by two hex digits,
-//! bytes that are no UTF-8, or a parameter given twice is the caller's mistake, never a guess.
+//! Text out of a request target: percent-decoding and query pairs, strictly. A `%` that is not followed by two hex
+//! digits, bytes that are no UTF-8, or a parameter given twice is the caller's mistake; the service never guesses.
 
 use std::borrow::Cow;
 

@@ -29,7 +29,7 @@ pin_project! {
     }
 }
 
-/// What the future wakes in place of the task.
+/// The waker that the future gets in place of the task's.
 #[derive(Debug)]
 struct Bell {
     task: AtomicWaker,
@@ -68,7 +68,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Whoever runs it looks at the state afterwards, and runs it again.
+        // The runner looks at the state afterwards, and runs it again.
         let noted = self.state.compare_exchange(RUNNING, WOKEN, Ordering::SeqCst, Ordering::SeqCst);
         if matches!(noted, Err(RESTING)) {
             self.task.wake();
@@ -92,8 +92,8 @@ mod tests {
         }
     }
 
-    /// Wakes itself so many times, and is done when it is woken no more. Says how often it ran and how often its task was
-    /// woken meanwhile.
+    /// Wakes itself so many times, and is done when it is woken no more. Returns how often it ran and how often its
+    /// task was woken meanwhile.
     fn run(times: u32) -> (u32, u32) {
         let (task, runs) = (Arc::new(Task::default()), AtomicU32::new(0));
         let mut future = std::pin::pin!(Repoll::new(poll_fn(|cx| {

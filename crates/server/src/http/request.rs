@@ -1,5 +1,5 @@
 //! Reading a request strictly: the sizes of its head, its body within a size and a time, its id.
-//! What the path and the query say is left to `query`, what the body says to `json`.
+//! `query` reads the path and the query, `json` the body.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -53,10 +53,10 @@ pub fn check_head(parts: &Parts) -> Result<Said<'_>, Problem> {
     Ok(Said { host: host.value, origin: origin.value, origin_again: origin.again, fetch_site })
 }
 
-/// How browsers say from where a call comes: no page can send this by itself.
+/// The header in which browsers say where a call comes from: no page can set it by itself.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What a head says of where a request goes and where it comes from.
+/// The parts of a head about where a request goes and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Said<'a> {
     pub(super) host: Option<&'a HeaderValue>,
@@ -65,7 +65,7 @@ pub struct Said<'a> {
     pub(super) fetch_site: Option<&'a HeaderValue>,
 }
 
-/// What a header says that may be given once.
+/// The value of a header that may be given once.
 #[derive(Debug, Default)]
 struct Given<'a> {
     value: Option<&'a HeaderValue>,
@@ -89,13 +89,13 @@ fn check_host(host: &Given<'_>, version: Version) -> Result<(), Problem> {
     if is_fit { Ok(()) } else { Err(Problem::bad_request("host must be given once, as name or name:port").and_close()) }
 }
 
-/// What names, addresses and ports are made of.
+/// Returns whether this byte can be part of a name, address or port.
 fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':' | b'[' | b']' | b'_' | b'~' | b'%')
 }
 
-/// Chunks are undone by hyper, which takes note of the last coding only. Whatever was done to the body before would be
-/// taken for the body itself.
+/// Chunks are undone by hyper, which takes note of the last coding only. A body with any earlier coding would be taken
+/// for the plain body.
 fn check_coding(coding: &Given<'_>) -> Result<(), Problem> {
     let is_fit = match coding.value {
         Some(value) => !coding.again && value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
@@ -110,7 +110,7 @@ fn check_coding(coding: &Given<'_>) -> Result<(), Problem> {
 
 /// The whole body, at most [`BODY_MAX`] bytes (413), within `body_timeout` (408), not encoded in any way (415).
 ///
-/// What is returned shares memory with the connection's buffer: drop it before waiting for anything else.
+/// The returned bytes share memory with the connection's buffer: drop them before waiting for anything else.
 pub async fn read_body<B>(headers: &HeaderMap, body: B, body_timeout: Duration) -> Result<Bytes, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -148,7 +148,7 @@ where
     let mut rest = BytesMut::new();
     let mut read_len: u64 = 0;
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        // The connection broke or its framing did. Nobody is likely to read this.
+        // The connection broke or its framing did. The client is unlikely to read this.
         let frame = frame.map_err(|_| Problem::bad_request("the body could not be read to its end").and_close())?;
         let Ok(data) = frame.into_data() else { continue };
         read_len += data.len() as u64;
@@ -243,7 +243,7 @@ impl RequestId {
     }
 }
 
-/// In at least so many digits. What `write!` does, in a tenth of its instructions: every request has an id.
+/// In at least so many digits. It does the work of `write!` in a tenth of its instructions: every request has an id.
 fn push_hex(text: &mut Vec<u8>, value: u64, digits_min: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [0; 16];
@@ -258,7 +258,7 @@ fn is_acceptable(id: &[u8]) -> bool {
     (1..=REQUEST_ID_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// Answers with what went right or what went wrong.
+/// Answers with the result or the problem.
 pub fn respond(id: &RequestId, outcome: Result<Response<Body>, Problem>) -> Response<Body> {
     outcome.unwrap_or_else(|problem| problem.to_response(id))
 }

@@ -19,7 +19,7 @@ use super::request::RequestId;
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Nothing of ours is to be taken for a script or a style, and none of it to be part of another site's page.
+/// No answer may be taken for a script or a style, and none may become part of another site's page.
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
@@ -28,15 +28,15 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// The usual five, a position, the service, and room for a `Location` or a `Retry-After`.
 const HEADERS_USUAL: usize = 8;
 
-/// What an answer carries: bytes that are there from the start, or a stream of them as they come.
+/// The content of an answer: bytes that are there from the start, or a stream of them as they come.
 #[derive(Default)]
 pub struct Body {
     kind: Kind,
     receipt: Option<Receipt>,
 }
 
-/// What is to be undone if an answer never leaves. It is settled once the operating system has all of the answer's bytes, and
-/// undoes when it is dropped before that.
+/// The undo action of an answer that never leaves. It is settled once the operating system has all of the answer's
+/// bytes, and runs when it is dropped before that.
 pub struct Receipt(Option<Box<dyn FnOnce() + Send>>);
 
 impl Receipt {
@@ -65,9 +65,9 @@ impl std::fmt::Debug for Receipt {
 }
 
 enum Kind {
-    /// What was not taken yet.
+    /// The bytes that were not taken yet.
     Whole(Bytes),
-    /// What is left to be made, and about how many bytes are kept for that.
+    /// The pieces still to be made, and about how many bytes are kept for them.
     Made {
         pieces: Box<dyn Iterator<Item = Bytes> + Send>,
         weight: usize,
@@ -102,8 +102,8 @@ impl Body {
         Kind::Stream(Box::pin(Unfold { next, under_way })).into()
     }
 
-    /// A long body, of which each piece is made when the one before was taken. `weight` is about what is kept meanwhile, in
-    /// bytes.
+    /// A long body, of which each piece is made when the one before was taken. `weight` is about the number of bytes
+    /// kept meanwhile.
     pub fn made(weight: usize, pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
         Kind::Made { pieces: Box::new(pieces), weight }.into()
     }
@@ -118,7 +118,7 @@ impl Body {
         }
     }
 
-    /// What is to be undone if this never leaves.
+    /// Sets the undo action in case this never leaves.
     pub fn set_receipt(&mut self, receipt: Option<Receipt>) {
         self.receipt = receipt;
     }
@@ -127,7 +127,7 @@ impl Body {
         self.receipt.take()
     }
 
-    /// Whether this is a stream: nobody waits for its end.
+    /// Returns whether this is a stream: no client expects its end.
     pub(super) fn is_stream(&self) -> bool {
         matches!(self.kind, Kind::Stream(_))
     }
@@ -233,7 +233,8 @@ pub fn json(status: StatusCode, id: &RequestId, body: impl Into<Body>) -> Respon
     response
 }
 
-/// Says after how many seconds it is worth to ask again. The only writer of `Retry-After` but for `farewell`, which has no response.
+/// Sets after how many seconds it is worth to ask again. The only writer of `Retry-After` but for `farewell`, which has
+/// no response.
 pub fn set_retry_after<B>(response: &mut Response<B>, seconds: u64) {
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
 }

@@ -1,5 +1,5 @@
-//! How much of something one address may have, so that one peer does not take all of it. Peers on this machine are not held to
-//! it unless the operator says so: there, everybody is one address.
+//! How much of something one address may have, so that one peer does not take all of it. Peers on this machine are
+//! exempt unless the operator says otherwise: there, all peers have one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ impl Shares {
     }
 }
 
-/// What counts as one address: of IPv6, what one customer usually has.
+/// The unit that counts as one address: for IPv6, the network that one customer usually has.
 fn neighbourhood(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => {

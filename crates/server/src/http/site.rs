@@ -1,6 +1,6 @@
-//! Which names the service answers to, and which web pages may call it. A browser sends the calls of any page along with
-//! whatever lets its user in: a loopback address, a network, a client certificate. So a call that a browser marks as coming
-//! from another site is refused if it could change anything, and a name that was made to point here reads nothing.
+//! Which names the service answers to, and which web pages may call it. A browser sends the calls of any page with its
+//! user's access: a loopback address, a network, a client certificate. So a call that a browser marks as coming from
+//! another site is refused if it could change anything, and a name that was made to point here reads nothing.
 
 use std::net::IpAddr;
 
@@ -32,7 +32,7 @@ const REMEMBERED_S: HeaderValue = HeaderValue::from_static("600");
 const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Where the service is, as those who call it know it.
+/// The addresses of the service, as its callers know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     names: Names,
@@ -48,7 +48,7 @@ pub struct Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign(usize);
 
-/// How much is known about what we are called.
+/// How much is known about our names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Names {
     /// Nothing: any name may lead here.
@@ -97,7 +97,7 @@ impl Site {
     pub fn check(&self, method: &Method, uri: &Uri, said: &Said<'_>) -> Result<(), Problem> {
         let authority = uri.authority().map(http::uri::Authority::as_str);
         let host = said.host.and_then(|host| host.to_str().ok());
-        // Both where both are sent: which of them was meant is for us to say.
+        // Both are checked where both are sent, so that it does not matter which one was meant.
         for name in [authority, host].into_iter().flatten() {
             if !self.has(host_of(name)) {
                 return Err(wrong_host(name));
@@ -122,14 +122,14 @@ impl Site {
         self.foreign.iter().position(|allowed| allowed == origin).map(Foreign)
     }
 
-    /// Whether a browser asks if a page of an allowed origin may make a call.
+    /// Returns whether a browser asks if a page of an allowed origin may make a call.
     pub fn is_preflight(&self, method: &Method, headers: &HeaderMap) -> bool {
         *method == Method::OPTIONS
             && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
             && self.foreign_origin(headers).is_some()
     }
 
-    /// Says what an allowed origin may know of this answer; `asking` is from `foreign_origin`.
+    /// Marks what an allowed origin may know of this answer; `asking` is from `foreign_origin`.
     pub fn mark(&self, response: &mut Response<Body>, asking: Option<Foreign>) {
         if self.foreign.is_empty() {
             return;
@@ -155,7 +155,7 @@ impl Site {
             || is_own_address()
     }
 
-    /// Whether a page of this origin came from where the request goes.
+    /// Returns whether a page of this origin came from the host that the request goes to.
     fn is_ours(&self, origin: &HeaderValue, authority: Option<&str>) -> bool {
         let Ok(origin) = origin.to_str() else { return false };
         let Some((scheme, at)) = origin.split_once("://") else { return false };
@@ -170,7 +170,7 @@ impl Site {
     }
 }
 
-/// What a browser hears before a page of an allowed origin calls.
+/// The answer to a browser before a page of an allowed origin calls.
 pub(crate) fn preflight(id: &RequestId, is_private_network: bool) -> Response<Body> {
     let mut response = response::empty(StatusCode::NO_CONTENT, id);
     let answer = response.headers_mut();

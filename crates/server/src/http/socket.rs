@@ -1,5 +1,5 @@
-//! A connection's socket: its first bytes, which tell what is spoken, and a watch over the rest. Below TLS where there is TLS,
-//! so that what counts as progress is what the peer sent or took, and not what was buffered for it.
+//! A connection's socket: its first bytes, which tell the protocol, and a watch over the rest. Below TLS where there is
+//! TLS, so that progress means bytes that the peer sent or took, and not bytes that were buffered for it.
 
 use std::io;
 use std::pin::Pin;
@@ -107,7 +107,7 @@ impl AsyncRead for Watched {
         if self.opening.filled > 0 {
             buf.put_slice(self.opening.unread());
             self.opening.filled = 0;
-            // Whether more is there or not, something was read. An error will be there next time, too.
+            // Something was read, and perhaps more is there. An error will be there next time, too.
             let _ = Pin::new(&mut self.read).poll_read(cx, buf);
             return Poll::Ready(Ok(()));
         }

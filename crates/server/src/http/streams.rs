@@ -42,8 +42,8 @@ impl Streams {
         tally
     }
 
-    /// When the connection has to be closed, as a short answer waits for its window and its task is gone. A peer whose window
-    /// is smaller than such an answer, and stays so, is not worth a connection.
+    /// When the connection has to be closed, because a short answer waits for its window and its task is gone. A peer
+    /// whose window is smaller than such an answer, and stays so, is not worth a connection.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let mut state = self.state();
         state.lingering.retain(|tally| !tally.is_sent());
@@ -85,7 +85,7 @@ impl<F: Future<Output = ()>> Future for StreamTask<F> {
         let mut this = self.project();
         let Some(future) = this.future.as_mut().as_pin_mut() else { return Poll::Ready(()) };
         if future.poll(cx).is_ready() {
-            // With what hyper kept of its answer, so that what is left then is with HTTP/2 and waits for a window.
+            // Drops the part of its answer that hyper kept; the rest is with HTTP/2 and waits for a window.
             this.future.set(None);
             if let Some(tally) = this.tally.take().filter(|tally| !tally.is_sent()) {
                 this.streams.state().lingering.push(tally);

@@ -1,11 +1,12 @@
 //! The bytes of answers that wait for their clients to take them, counted for the whole process. A client decides how
-//! fast it reads, so without a bound on all of them together clients that do not read decide how much memory there is.
+//! fast it reads, so without a bound on all of them together clients that do not read would decide how much memory is
+//! used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Answers up to this long are sent in any case. A refusal would not be much shorter, and these are what holders of leases
-/// live on: a client that does not read its lists must not keep others from renewing.
+/// Answers up to this long are sent in any case. A refusal would not be much shorter, and holders of leases depend on
+/// these answers: a client that does not read its lists must not keep others from renewing.
 const SMALL_MAX: usize = 1024;
 
 /// How many bytes may wait. Clones share the count.

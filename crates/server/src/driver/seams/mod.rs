@@ -3,10 +3,10 @@
 //! ones, the store is in memory (`world`).
 //!
 //! Time stands still unless a test moves it, so nothing is rescued by a timer: a wake-up that is lost is a deadlock, and
-//! shuttle reports it with the schedule that leads there. Whatever happened, in the end
-//! * everybody was answered, with nothing that was not durable, or had left and was forgotten;
-//! * what is held is what callers were told they hold, and nobody waits;
-//! * what the journal says is what the engine has.
+//! shuttle reports it with the schedule that leads there. After each schedule,
+//! * every caller was answered, with no change that was not durable, or had left and was forgotten;
+//! * the held slots are those that callers were told of, and no claim waits;
+//! * the journal, replayed, equals the engine.
 
 mod world;
 
@@ -22,7 +22,7 @@ use shuttle::{Config, MaxSteps, Runner, thread};
 
 use world::{StoreCall, Told, World};
 
-/// A schedule longer than this is one in which somebody goes round in circles.
+/// A schedule longer than this goes round in circles.
 const STEPS_MAX: usize = 100_000;
 /// The same schedules every time.
 const SEED: u64 = 0x5ea5;
@@ -42,7 +42,7 @@ fn explore(name: &str, schedules: usize, story: fn()) {
     let by_priority = PctScheduler::new_from_seed(SEED, PCT_DEPTH, schedules - schedules / 2);
     assert_eq!(run(random, story) + run(by_priority, story), schedules, "a run ended early");
     let took_s = began.elapsed().as_secs_f64();
-    // Past the test harness, which swallows what a test that passes says.
+    // Printed past the test harness, which swallows the output of a passing test.
     let _ = std::io::stderr().write_all(format!("seams: {name}: {schedules} schedules in {took_s:.1} s\n").as_bytes());
 }
 
@@ -93,7 +93,7 @@ fn a_waiter_that_leaves_around_its_grant_leaves_no_slot_behind() {
     });
 }
 
-/// Nobody gives anything back, so nothing but their leaving takes waiters out of the queue.
+/// No caller gives anything back, so nothing but their leaving takes waiters out of the queue.
 #[test]
 fn a_waiter_that_leaves_is_out_of_the_queue() {
     explore("leaving a queue that does not move", 2_000, || {
@@ -179,7 +179,8 @@ fn a_gathering_committer_answers_everybody() {
     assert!(each < CALLERS, "{each} appends for {CALLERS} callers who ask twice: nothing was gathered");
 }
 
-/// Closing down while callers come, wait and leave: all of them are answered, and what was promised is in the journal.
+/// Closing down while callers come, wait and leave: all of them are answered, and every promised claim is in the
+/// journal.
 #[test]
 fn closing_down_answers_everybody_and_keeps_what_was_promised() {
     explore("shutting down", 6_000, || {
@@ -219,7 +220,7 @@ fn a_deadline_that_comes_nearer_wakes_the_pulse() {
     });
 }
 
-/// A store that fails while callers wait: nobody is told anything that is not durable, and the failure is reported.
+/// A store that fails while callers wait: no caller is told a change that is not durable, and the failure is reported.
 #[test]
 fn a_store_that_fails_promises_nothing() {
     explore("a failing store", 4_000, || {
@@ -227,7 +228,7 @@ fn a_store_that_fails_promises_nothing() {
         let threads: Vec<_> = (1..=3)
             .map(|number| {
                 let caller = world.caller(number);
-                // Nobody answers these any more, so they leave by themselves.
+                // No thread answers these any more, so they leave by themselves.
                 thread::spawn(move || caller.borrow_and_maybe_leave())
             })
             .collect();
@@ -236,8 +237,8 @@ fn a_store_that_fails_promises_nothing() {
     });
 }
 
-/// A store that does not come back from one of its calls, whichever: what is granted meanwhile is still held when its
-/// holder hears of it, however short the lease, and the pulse does not run in circles while it waits.
+/// A store that hangs in any of its calls: a lease granted meanwhile is still held when its holder hears of it, however
+/// short it is, and the pulse does not run in circles while it waits.
 #[test]
 fn a_store_that_hangs_wherever_it_does_is_charged_to_nobody() {
     explore("a hanging store", 1_400, || {
@@ -261,8 +262,8 @@ fn a_store_that_hangs_wherever_it_does_is_charged_to_nobody() {
     });
 }
 
-/// With a journal and without: what depends on nothing, such as a malformed request, is answered with a place that is not
-/// before what was answered already, so that positions order answers.
+/// With a journal and without: an answer that depends on nothing, such as the one to a malformed request, has a
+/// position that is not before earlier answers, so that positions order answers.
 #[test]
 fn what_depends_on_nothing_is_placed_after_what_was_answered() {
     explore("places of answers", 1_000, || {

@@ -1,5 +1,5 @@
-//! What a story of the seams plays in: a driver on a store in memory, callers that speak to it the way the dialects do, and
-//! clocks that move time on a thread of their own.
+//! The world of a story: a driver on a store in memory, callers that speak to it the way the dialects do, and clocks
+//! that move time on a thread of their own.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -26,7 +26,7 @@ use crate::sync::{advance_time, reset_time};
 const POOL: ResourceKey = ResourceKey::Pool(7);
 const HOUR_US: u64 = 3_600_000_000;
 
-/// A driver, and all that is known of it from outside.
+/// A driver, and everything known of it from outside.
 pub(super) struct World {
     driver: Driver,
     store: MemoryOpener,
@@ -36,7 +36,7 @@ pub(super) struct World {
     is_kept: bool,
 }
 
-/// What a caller knows in the end.
+/// The knowledge of a caller at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Holds(ClaimId),
@@ -120,7 +120,7 @@ impl World {
         thread::yield_now();
     }
 
-    /// Whether the store is where it hangs.
+    /// Returns whether the store hangs now.
     pub(super) fn is_hanging(&self) -> bool {
         self.hanging.is_inside.load(Ordering::SeqCst)
     }
@@ -140,10 +140,11 @@ impl World {
         assert!(matches!(view.answer, Ok(Reply::Lease(_))), "{view:?}");
     }
 
-    /// Nobody is waiting and `held` slots are taken; what the journal says is what there is. Ends the driver.
+    /// No caller is waiting and `held` slots are taken; the journal equals the state. Ends the driver.
     pub(super) fn comes_to_rest(self, held: usize) {
         let handle = self.driver.handle();
-        // What nobody took may still be on its way back. If it never comes, this goes on until the steps run out.
+        // A grant that no caller took may still be on its way back. If it never comes, this goes on until the steps run
+        // out.
         while self.in_use() != (held, 0) {
             thread::yield_now();
         }
@@ -178,7 +179,7 @@ impl World {
         assert_eq!(holders(recovered(&self.store)), sorted(held));
     }
 
-    /// The store may have failed: then the journal may know more than anybody was told, and never less.
+    /// The store may have failed: then the journal may know more than the callers, and never less.
     pub(super) fn failed_or_ends_with(self, held: &[ClaimId]) {
         self.driver.close();
         let ended = block_on(self.driver.shut_down());
@@ -189,7 +190,7 @@ impl World {
         }
     }
 
-    /// Lets time pass up to whatever is due next, and no further.
+    /// Lets time pass up to the next deadline, and no further.
     pub(super) fn let_time_pass(&self) -> Ticking {
         Ticking::start(self, |until_due_us| until_due_us.min(TICK_US))
     }
@@ -199,7 +200,7 @@ fn recovered(store: &MemoryOpener) -> Engine {
     recover(store, 0, Limits::default()).expect("what was appended can be read").engine
 }
 
-/// Who has a slot, in the order of their ids.
+/// The holders, in the order of their ids.
 fn holders(mut engine: Engine) -> Vec<ClaimId> {
     let mut facts = Vec::new();
     engine.begin_snapshot();
@@ -221,7 +222,7 @@ fn sorted(claims: &[ClaimId]) -> Vec<ClaimId> {
     claims
 }
 
-/// Somebody who asks. Every answer must be durable when it comes.
+/// A caller. Every answer must be durable when it comes.
 pub(super) struct Caller {
     handle: Handle,
     durable: Arc<AtomicU64>,
@@ -229,7 +230,7 @@ pub(super) struct Caller {
     number: u64,
     ttl_us: u64,
     key: Option<&'static str>,
-    /// Whether there is a journal.
+    /// `true` if there is a journal.
     is_kept: bool,
 }
 
@@ -273,7 +274,7 @@ impl Caller {
         answered.map_or(Told::Nothing, |answered| self.hear(answered))
     }
 
-    /// Whether it was held until now.
+    /// Returns whether it was held until now.
     pub(super) fn give_back(&self, claim: ClaimId) -> bool {
         let answered = block_on(self.handle.call(Command::Return { resource: POOL, claim }));
         self.is_durable(&answered);
@@ -311,7 +312,7 @@ impl Caller {
         let position = answered.position;
         let durable = Position(self.durable.load(Ordering::SeqCst));
         assert!(position <= durable || !self.is_kept, "answered at {position:?}, durable up to {durable:?}");
-        // What is answered from now on without asking the partition is placed there, so it is not placed before this.
+        // A later answer that does not involve the partition gets this position, so it is not placed before this one.
         let (_, placed) = self.handle.durable();
         assert!(position <= placed, "answered at {position:?}, the next refusal of bad input at {placed:?}");
     }
@@ -324,7 +325,7 @@ pub(super) struct Ticking {
 }
 
 impl Ticking {
-    /// `step` says how far to go, given how far it is to what is due next.
+    /// `step` says how far to go, given the distance to the next deadline.
     fn start(world: &World, step: impl Fn(u64) -> u64 + Send + 'static) -> Ticking {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({
@@ -354,7 +355,7 @@ fn tick(shared: &Shared, step: impl Fn(u64) -> u64) {
     advance_time(step_us);
 }
 
-/// What a store can be asked for beside opening it.
+/// The calls of a store beside opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreCall {
     Append,
@@ -401,7 +402,7 @@ impl Hanging {
     }
 }
 
-/// A store that says how far it is, lets others run while it writes, and may fail or hang.
+/// A store that reports its progress, lets others run while it writes, and may fail or hang.
 struct Watched {
     opener: MemoryOpener,
     durable: Arc<AtomicU64>,

@@ -44,7 +44,7 @@ pub struct Object<'a> {
     members: Vec<(Cow<'a, str>, &'a str)>,
 }
 
-/// What a number of seconds may be.
+/// The range of a number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seconds {
     pub least: Least,
@@ -60,7 +60,7 @@ pub enum Least {
     AboveZero,
 }
 
-/// What becomes of a number above its maximum.
+/// The treatment of a number above its maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AboveMax {
     Clamp,
@@ -155,7 +155,7 @@ impl<'a> Object<'a> {
         self.string(field, allowed.clone())?.ok_or_else(|| missing(field, &StringRange(&allowed)))
     }
 
-    /// A string that no error may repeat. `what` says what it must be: `lease must be a UUID`.
+    /// A string that no error may repeat. `what` names the required form: `lease must be a UUID`.
     pub fn required_secret(&self, field: &'static str, what: &str) -> Result<Cow<'a, str>, BadBody> {
         match self.raw(field) {
             None => Err(missing(field, &what)),
@@ -174,7 +174,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Text in quotes, cut to a length fit for an error, without control characters, and without what may be a credential: a
+/// Text in quotes, cut to a length fit for an error, without control characters, and without possible credentials: a
 /// pool or lease id that went astray into another field is not repeated.
 pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len().min(SHOWN_MAX) + 4);
@@ -199,7 +199,7 @@ fn cut_into(shown: &mut String, text: &str) {
     }
 }
 
-/// Replaces everything with as many hex digits in a row as a UUID has, hyphens or not.
+/// Replaces every run of as many hex digits as a UUID has, hyphens or not.
 fn without_ids(text: &str) -> Cow<'_, str> {
     const UUID_DIGITS: usize = 32;
     let is_part = |c: char| c.is_ascii_hexdigit() || c == '-';
@@ -233,7 +233,8 @@ fn read_seconds(raw: &str, allowed: Seconds) -> Option<Cut> {
     }
 }
 
-/// Rounded to the microsecond, but never from something down to nothing. `None` for what is negative or not finite.
+/// Rounded to the microsecond, but never from something down to nothing. `None` for negative numbers and those that are
+/// not finite.
 fn fractional_us(seconds: f64) -> Option<u64> {
     if !seconds.is_finite() || seconds < 0.0 {
         return None;
@@ -256,7 +257,7 @@ fn read_integer(raw: &str) -> Option<u64> {
     (value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&value)).then_some(value as u64)
 }
 
-/// Whether valid JSON is a number, by how it begins. (Rust would also parse `inf`.)
+/// Returns whether valid JSON is a number, by its first byte. (Rust would also parse `inf`.)
 fn is_number(raw: &str) -> bool {
     raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }

@@ -1,5 +1,5 @@
 //! The walk over a body: finds the members of the outermost object, and checks all of what is inside them. `serde_json`
-//! reads the syntax; what it lets pass and the contract does not is added here.
+//! reads the syntax; this file adds the rules of the contract that it does not check.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,7 +45,7 @@ fn duplicate<E: serde::de::Error>(key: &str) -> E {
     ours(format_args!("key {} is given twice", shown(key)))
 }
 
-/// Whether line and column of a syntax error mean anything to the caller.
+/// Says whether line and column of a syntax error mean anything to the caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Told,
@@ -92,8 +92,8 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// What taking a value as it is leaves unchecked: the inside of objects and arrays, the size of numbers, and halves of
-/// surrogate pairs.
+/// Checks the parts that reading a raw value leaves unchecked: the inside of objects and arrays, the size of numbers,
+/// and halves of surrogate pairs.
 fn check_value<E: serde::de::Error>(raw: &str) -> Result<(), E> {
     let suspicious = match raw.as_bytes() {
         [b'{' | b'[', ..] => true,

@@ -1,4 +1,4 @@
-//! What bodies are accepted, and the sentences callers get for the others.
+//! The accepted bodies, and the sentences callers get for the others.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! JSON by hand for the few shapes that are on the way of every request, and times as people read them.
-//! Strings go through `serde_json`, so that escaping is nobody's business here.
+//! JSON by hand for the few shapes that every request needs, and times as people read them. Strings go through
+//! `serde_json`, which escapes them.
 
 use bytes::Bytes;
 use jiff::Timestamp;

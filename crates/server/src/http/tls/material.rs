@@ -1,5 +1,5 @@
-//! From the text of PEM files to what a handshake needs, or to a sentence about what is wrong with which file. Nothing here
-//! opens a file, and nothing that is said has a part of a key in it.
+//! From the text of PEM files to the material of a handshake, or to a sentence that names the faulty file and its
+//! problem. Nothing here opens a file, and no sentence has a part of a key in it.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use super::{H2, names};
 /// The text of the files.
 #[derive(Clone, Copy, Debug)]
 pub struct Pem<'a> {
-    /// The certificate, and those that vouch for it.
+    /// The certificate, and its chain.
     pub cert: &'a [u8],
     /// Its private key.
     pub key: &'a [u8],
-    /// Whether clients are asked for theirs.
+    /// The settings for client certificates, if clients are asked for theirs.
     pub clients: Option<Clients<'a>>,
 }
 
-/// Who vouches for clients.
+/// The authorities of client certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct Clients<'a> {
-    /// The certificates of the authorities that are believed.
+    /// The certificates of the trusted authorities.
     pub ca: &'a [u8],
-    /// The lists of certificates that those authorities took back.
+    /// The lists of certificates that those authorities revoked.
     pub crl: Option<&'a [u8]>,
-    /// Whether nobody comes in without one.
+    /// `true` if a client without one is turned away.
     pub is_required: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum TlsFile {
     ClientCrl,
 }
 
-/// What is wrong with a file, in words that follow its name.
+/// The problem of a file, in words that follow its name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct TlsError {
@@ -143,8 +143,8 @@ fn verifier(
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     let builder = if is_required { builder } else { builder.allow_unauthenticated() };
-    // Where there are lists, a certificate is good only if a list that still counts says so: one whose authority has none,
-    // or one that is past its next update, is not.
+    // Where there are lists, a certificate is good only if a current list says so: one whose authority has none, or one
+    // that is past its next update, is not.
     let builder = match crl {
         None => builder,
         Some(crl) => builder.with_crls(revocation_lists(crl)?).enforce_revocation_expiration(),

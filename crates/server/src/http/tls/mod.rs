@@ -1,6 +1,6 @@
-//! TLS on a listener: the certificate in force, which can be replaced while connections are open, and the handshake. What is
-//! in the files is read by `material`, the names of a client's certificate by `names`; where the files are and when they
-//! are read again is left to the binary.
+//! TLS on a listener: the certificate in force, which can be replaced while connections are open, and the handshake.
+//! `material` reads the content of the files, `names` the names of a client's certificate; the binary knows where the
+//! files are and when to read them again.
 
 mod material;
 mod names;
@@ -21,10 +21,10 @@ use super::door::{Door, NoHandshake, Opened, Unopened};
 use super::farewell::SPEAKS_TLS;
 use super::socket::{Opening, Watched};
 
-/// What ALPN calls HTTP/2.
+/// The name of HTTP/2 in ALPN.
 const H2: &[u8] = b"h2";
 
-/// The certificate in force, and who may come in with one of theirs.
+/// The certificate in force, and the rules for client certificates.
 #[derive(Debug)]
 pub struct Tls {
     current: ArcSwap<ServerConfig>,
@@ -60,7 +60,7 @@ impl Door for Encrypted {
         let line = stream.line();
         let acceptor = TlsAcceptor::from(self.0.current.load_full());
         let stream = acceptor.accept(stream).into_fallible().await.map_err(|(error, stream)| {
-            // The peer was sent an alert that says why, and is to see it.
+            // The peer was sent an alert with the reason, and should get to read it.
             no_handshake(error.to_string(), Some((stream, b"")))
         })?;
         let (_, session) = stream.get_ref();

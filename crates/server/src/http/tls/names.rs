@@ -1,5 +1,4 @@
-//! What a certificate says about whose it is and how long it lasts. Whether it may be believed is rustls' to say, and was
-//! said before.
+//! The names in a certificate and its lifetime. rustls has decided before whether it may be believed.
 
 use leasehold_auth::ClientCert;
 use x509_cert::Certificate;
@@ -18,12 +17,12 @@ pub(super) struct Validity {
     pub(super) not_after_s: u64,
 }
 
-/// `None` for what is no certificate.
+/// `None` for bytes that are no certificate.
 pub(super) fn validity(der: &[u8]) -> Option<Validity> {
     Certificate::from_der(der).ok().as_ref().map(validity_of)
 }
 
-/// `None` for what is no certificate, or one whose names cannot be made out: those are nobody's.
+/// `None` for bytes that are no certificate, or one whose names cannot be read: such a client has no name.
 pub(super) fn read(der: &[u8]) -> Option<ClientCert> {
     let certificate = Certificate::from_der(der).ok()?;
     let subject = certificate.tbs_certificate().subject();
@@ -42,7 +41,7 @@ pub(super) fn read(der: &[u8]) -> Option<ClientCert> {
     })
 }
 
-/// The one there is. Of two, each might be somebody's.
+/// The only one. With two, each might name a different principal.
 fn common_name(subject: &Name) -> Option<String> {
     let mut common_names = subject.iter().filter(|attribute| attribute.oid == COMMON_NAME);
     let only = common_names.next().filter(|_| common_names.next().is_none())?;
