@@ -155,7 +155,7 @@ def area(path):
 
 
 def faults(sentence):
-    bare = sentence.lstrip("\"'([*_`“… ")
+    bare = sentence.lstrip("\"'([*_“… ")
     found = ["pronoun"] if PRONOUN.search(re.sub(r"`[^`]*`", "", sentence)) else []
     if OPENING.match(bare) and not sentence.rstrip("\"')*_`”").endswith("?"):
         found.append("opening")

@@ -1,4 +1,5 @@
-//! What the log says of a request. Its path is there as a pattern only: the real one may hold a pool id, which is a credential.
+//! The log line of a request. Its path is there as a pattern only: the real one may hold a pool id, which is a
+//! credential.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use http::{Method, StatusCode};
 use crate::http::RequestId;
 use crate::metrics::Dialect;
 
-/// Where a request went, as far as may be told.
+/// The route of a request, as far as it may be shown.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) dialect: Dialect,
@@ -32,8 +33,8 @@ impl Route {
         self.pattern.unwrap_or("(none)")
     }
 
-    /// One line for an answer: always where the operator wants an access log, else for what went wrong, to be seen when
-    /// somebody looks for it.
+    /// One line for an answer: always where the operator wants an access log, else only for errors, at a level that an
+    /// operator turns on to look for them.
     pub(crate) fn log(
         &self,
         id: &RequestId,
@@ -43,7 +44,7 @@ impl Route {
         is_access_logged: bool,
     ) {
         if !is_access_logged && status.as_u16() < 400 && !tracing::enabled!(tracing::Level::TRACE) {
-            // The usual: nobody wants the words that would be made below.
+            // The usual case: the line would be filtered out, so its words are not made.
             return;
         }
         let (request, method, status) = (id.as_str(), self.method(), status.as_u16());

@@ -33,7 +33,7 @@ use crate::page::Wanted;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 
-/// How long it is taken for granted that the store confirms writes, since it last did.
+/// How long the store is believed to confirm writes since it last did.
 const READY_EVERY_US: u64 = 1_000_000;
 
 const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
@@ -47,7 +47,7 @@ pub struct App {
     observer: Arc<Observer>,
     router: Router<Action>,
     site: Site,
-    /// When we last looked whether changes become durable, and what was found.
+    /// When the app last checked whether changes become durable, and the result.
     readiness: tokio::sync::Mutex<Option<(u64, bool)>>,
     /// The OpenAPI document of this listener, as it is sent.
     document: Bytes,
@@ -82,12 +82,12 @@ pub(crate) enum Asked {
 struct Came {
     parts: Parts,
     peer: Peer,
-    /// Whom limits and logs go by.
+    /// The address for limits and logs.
     client: IpAddr,
     id: RequestId,
 }
 
-/// What is told of a request once it is answered, be it understood or not.
+/// The facts about a request for its log lines, whether or not it was understood.
 #[derive(Debug)]
 struct Told {
     route: Route,
@@ -166,7 +166,7 @@ impl App {
         if matches!(endpoint.handler, Action::SignOn(auth::Action::Login | auth::Action::Callback)) {
             self.guard.count_step(*client, self.driver.now())?;
         }
-        // Before the body is read: who it is says the head.
+        // The caller is identified from the headers, before the body is read.
         let counted = &self.observer.metrics.sign_ins;
         let caller =
             self.guard.admit(endpoint.handler, parts, from, &self.settings, || self.driver.now(), counted).await?;
@@ -207,8 +207,8 @@ impl App {
         Ok(Understood { asked, audit })
     }
 
-    /// On the heap, each as large as it is: an `async fn` would be as large as the largest, hold what was asked twice, and
-    /// be copied and kept for every parked caller. 600 bytes each.
+    /// Each future is on the heap, as large as it is: an `async fn` would be as large as the largest, hold the request
+    /// twice, and be copied and kept for every parked caller. 600 bytes each.
     fn answer<'a>(&'a self, asked: Asked, id: &'a RequestId) -> Answering<'a> {
         match asked {
             Asked::Pools(asked) => Box::pin(pools::answer(&self.driver, asked, id)),
@@ -233,8 +233,8 @@ impl App {
         }
     }
 
-    /// Asked however often, the store is written to once a second. While it takes its time, all who ask wait for the same
-    /// answer.
+    /// However often it is asked, it writes to the store once a second. While the write takes its time, all callers
+    /// wait for the same answer.
     async fn is_ready(&self) -> bool {
         let mut looked = self.readiness.lock().await;
         let (now_us, is_ending) = (self.driver.now().mono_us, self.observer.events.is_closed());
@@ -259,7 +259,8 @@ impl App {
     }
 }
 
-/// Whether the caller calls us `localhost`: that name is everybody's, and what else runs there may speak plain HTTP.
+/// Returns whether the caller calls us `localhost`: every machine has that name, and other programs there may speak
+/// plain HTTP.
 fn is_this_machine(parts: &Parts) -> bool {
     let named = parts.uri.host().or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok()));
     named.is_none_or(|host| host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost")))
@@ -291,7 +292,7 @@ impl Handler for App {
         let id = RequestId::of(&parts.headers);
         let span = RequestSpan::new(&parts.headers, &id);
         let foreign_origin = self.site.foreign_origin(&parts.headers);
-        // On the heap, and gone before anybody is parked: what a request came in would otherwise have its place in
+        // On the heap, and gone before a caller is parked: the parts of a request would otherwise have their place in
         // every waiter's memory.
         let client = client_of(peer.addr.ip(), &parts.headers, &self.settings.trusted_proxies);
         let is_https_only = self.settings.speaks_tls && !is_this_machine(&parts);
@@ -299,7 +300,7 @@ impl Handler for App {
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
         let told = span.clone();
         span.around(async move {
-            // In a scope of its own, so that what was asked is not kept beside what answers it.
+            // In a scope of its own, so that the call is not kept beside its answer.
             let (Told { route, audited }, audit, answering) = {
                 let (told, understood) = understood.await;
                 match understood {

@@ -1,9 +1,9 @@
-//! The audit log: one JSON line for every change a caller asked for. Where lines go and what happens when they cannot be
-//! written is decided here; what is in them, in `auth::audit`.
+//! The audit log: one JSON line for every change a caller asked for. This file decides where lines go and what happens
+//! when they cannot be written; `auth::audit` makes their content.
 //!
-//! A file that was renamed is left to whoever renamed it, and a new one is made under its name, so that any rotation by
+//! A renamed file is left to the program that renamed it, and a new one is made under its name, so that any rotation by
 //! name works without a signal. Lines are appended in one write each. A line that could not be written is kept and goes
-//! first once that is possible again; where the log is required, nothing is changed meanwhile.
+//! first once that is possible again; where the log is required, no change is made meanwhile.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata, OpenOptions};
@@ -52,7 +52,7 @@ impl AuditLog {
         AuditLog { is_required, state: Mutex::new(state) }
     }
 
-    /// Whether a change has to be in the log before it is made.
+    /// Returns whether a change has to be in the log before it is made.
     pub(crate) fn is_required(&self) -> bool {
         self.is_required
     }
@@ -65,7 +65,7 @@ impl AuditLog {
         outcome.map_err(|error| error.to_string())
     }
 
-    /// After a change. What cannot be written is kept.
+    /// After a change. A line that cannot be written is kept.
     pub(crate) fn end(&self, line: Vec<u8>) {
         let mut state = self.state();
         if state.kept.len() == KEPT_MAX {

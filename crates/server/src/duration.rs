@@ -1,6 +1,6 @@
 //! Durations as people write them (`30s`, `1m30s`, `500ms`, `1.5h`), to microseconds and back, in whole numbers
-//! throughout. Two readers: [`parse_go`] accepts exactly what Go's `time.ParseDuration` does, because callers' clients are
-//! written against it; [`parse_setting`] is for the operator, knows days and has no sign.
+//! throughout. Two readers: [`parse_go`] accepts exactly the durations of Go's `time.ParseDuration`, because callers'
+//! clients are written against it; [`parse_setting`] is for the operator, knows days and has no sign.
 
 /// A duration that a caller asked for and that was cut to its maximum, if it was longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,10 +43,10 @@ const D: u64 = 24 * H;
 /// The longest duration Go has, 2^63 - 1 nanoseconds: 292 years.
 const MAX_NS: u64 = i64::MAX as u64;
 
-/// What a unit is worth in nanoseconds.
+/// The value of a unit in nanoseconds.
 type Units = fn(&str) -> Option<u64>;
 
-/// Reads a duration the way Go's `time.ParseDuration` does. The result is in microseconds; what is below one is cut off
+/// Reads a duration the way Go's `time.ParseDuration` does. The result is in microseconds; fractions of one are cut off
 /// towards zero, but `1ns` is more than nothing, as it is in Go.
 pub fn parse_go(text: &str) -> Result<i64, DurationError> {
     let (negative, rest) = match text.as_bytes() {

@@ -1,5 +1,5 @@
-//! Every endpoint there is, what it is for, and who it is meant for. Which listener serves it follows from its class
-//! (`Face`); what it does is left to `app`.
+//! Every endpoint, its purpose, and its callers. The class of an endpoint says which listener serves it (`Face`); `app`
+//! does the work.
 
 use http::Method;
 
@@ -8,7 +8,7 @@ use crate::http::router::Endpoint;
 use crate::metrics::Dialect;
 use crate::{auth, dashboard, docs, observe};
 
-/// Everything that can be asked.
+/// All actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Pools(pools::Action),
@@ -25,31 +25,32 @@ pub(crate) enum Action {
     Metrics,
 }
 
-/// Whom an endpoint is meant for.
+/// The callers that an endpoint is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Whoever borrows, claims and locks.
+    /// Clients that borrow, claim and lock.
     Api,
-    /// They, and whoever looks after what is lent: finds a claim, gives something back, takes somebody out of a queue.
+    /// Those clients, and operators who look after claims: find one, give one back, take a waiter out of a queue.
     Tend,
-    /// Whoever watches: sees everything but secrets, changes nothing.
+    /// Observers: they see everything but secrets, and change nothing.
     Observe,
-    /// Whoever runs the service: changes what belongs to others.
+    /// Operators: they change the claims of others.
     Admin,
-    /// Whoever signs on, to either of the two.
+    /// Callers that sign on, to either of the two.
     SignOn,
-    /// Whatever looks after the process, so it is served everywhere and to everybody.
+    /// Probes of the process, so it is served everywhere and to all callers.
     Health,
-    /// How to speak to this listener. It says nothing of anybody, so it is served everywhere and to everybody.
+    /// How to speak to this listener. It reveals nothing about any caller, so it is served everywhere and to all
+    /// callers.
     Docs,
 }
 
-/// What one listener serves.
+/// The endpoints of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Face {
     /// Everything: the only listener there is.
     Whole,
-    /// What callers need, where watching has a listener of its own.
+    /// The endpoints for callers, where observers have a listener of their own.
     Callers,
     /// That other listener.
     Operators,
@@ -66,7 +67,7 @@ impl Face {
 }
 
 impl Action {
-    /// The one place that says whom each endpoint is for.
+    /// The one place that says which callers each endpoint is for.
     pub(crate) fn class(self) -> Class {
         match self {
             Action::Pools(_) => Class::Api,
@@ -99,7 +100,7 @@ impl Action {
         }
     }
 
-    /// Whether it tells how the service itself is, and so is served also when there are too many callers.
+    /// Returns whether it is about the health of the service, and so is served also when there are too many callers.
     pub(crate) fn is_about_the_service(self) -> bool {
         matches!(self, Action::Health | Action::Readiness | Action::Metrics)
     }

@@ -1,5 +1,5 @@
-//! What callers write and this crate parses in private: the headers that mean something, and ids in paths. Bodies, queries
-//! and durations are public and have their targets in `tests/fuzz`.
+//! Input of callers that this crate parses in private: the headers that mean something, and ids in paths. Bodies,
+//! queries and durations are public and have their targets in `tests/fuzz`.
 
 use http::{HeaderMap, HeaderValue};
 use leasehold_fuzz::outcome;

@@ -1,4 +1,4 @@
-//! Absolute URLs in answers: what they begin with. Nothing else in the server makes one up.
+//! Absolute URLs in answers: their beginning. Nothing else in the server makes one up.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ pub(crate) fn base_url(settings: &Settings, parts: &Parts) -> String {
     format!("{scheme}://{}", host(&parts.uri, &parts.headers).unwrap_or("localhost"))
 }
 
-/// Where calls go: here, or to the listener for callers, where this one is for operators.
+/// The URL for calls: this one, or that of the listener for callers, where this one is for operators.
 pub(crate) fn api_url(settings: &Settings, parts: &Parts) -> String {
     let here = base_url(settings, parts);
     match settings.callers_addr.filter(|_| settings.public_url.is_none()) {
@@ -26,7 +26,8 @@ pub(crate) fn api_url(settings: &Settings, parts: &Parts) -> String {
     }
 }
 
-/// The same URL with this address instead. One that stands for all of a machine's is reached by the name this one was.
+/// The same URL with this address instead. An address that stands for all of a machine's is reached by the name of this
+/// one.
 fn moved(url: &str, addr: SocketAddr) -> String {
     let Ok(here) = url.parse::<Uri>() else { return format!("http://{addr}") };
     let scheme = here.scheme_str().unwrap_or("http");

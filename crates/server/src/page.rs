@@ -1,5 +1,5 @@
 //! Files of pages for people, embedded in the binary and served as they are. No file of them comes from elsewhere and none
-//! has a script or style within its markup, which the policy sent along enforces. Which files there are is up to each page.
+//! has a script or style within its markup, which the policy sent along enforces. Each page lists its files.
 
 use bytes::Bytes;
 use http::header::{
@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 
 use crate::http::{Body, Problem, RequestId, response};
 
-/// Everything from here, nothing inline, and nobody puts the page into a frame.
+/// Everything from here, nothing inline, and no site may put the page into a frame.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
@@ -40,7 +40,7 @@ impl File {
     }
 }
 
-/// What is asked for, and whether the caller has it already.
+/// The wanted file, and whether the caller has it already.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     content_type: &'static str,
@@ -80,7 +80,7 @@ impl Wanted {
     }
 }
 
-/// Changes with the content: FNV-1a over it. Nobody gains by making two versions look the same.
+/// Changes with the content: FNV-1a over it. An attacker gains nothing by making two versions look the same.
 fn etag(bytes: &[u8]) -> String {
     let hash = bytes
         .iter()

@@ -1,5 +1,5 @@
-//! What an operator may set about the service, as plain values with their defaults. Where they come from (flags,
-//! environment, file) is left to the binary.
+//! The operator's settings of the service, as plain values with their defaults. The binary reads them from flags,
+//! environment and file.
 
 use std::net::SocketAddr;
 
@@ -31,34 +31,35 @@ pub struct Settings {
     pub retain_finished_us: u64,
     /// At most this many ended claims are kept; the oldest go first.
     pub retain_max: usize,
-    /// What absolute URLs in answers begin with. Without it, the host the caller used.
+    /// The beginning of absolute URLs in answers. Without it, the host the caller used.
     pub public_url: Option<String>,
-    /// Names we are called by, beside our addresses and the host of `public_url`.
+    /// Our names, beside our addresses and the host of `public_url`.
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call, beside our own.
     pub allow_origin: Vec<String>,
     /// Nothing but this machine reaches us.
     pub is_loopback: bool,
-    /// Whether callers use https:// to reach us, as far as we know.
+    /// `true` if callers use https:// to reach us, as far as we know.
     pub speaks_tls: bool,
     /// Where callers are served, for a listener that does not serve them itself.
     pub callers_addr: Option<SocketAddr>,
-    /// Proxies whose word about the address of a caller is taken.
+    /// Proxies that are believed about the address of a caller.
     pub trusted_proxies: Vec<IpNet>,
     /// How long an answer waits for the store before it becomes a 502.
     pub store_timeout_us: u64,
     /// Callers waiting in queues, in all. The next one gets a 503.
     pub max_waiters: usize,
-    /// Whether every request gets a line in the log, or only what may be needed to find out what went wrong.
+    /// `true` if every request gets a line in the log, `false` if only failed ones do.
     pub access_log: bool,
-    /// Events kept in memory for whoever reads them later.
+    /// Events kept in memory for later readers.
     pub events_kept: usize,
     /// The limits of the HTTP side.
     pub http: HttpLimits,
 }
 
 impl Settings {
-    /// Whether a browser that speaks to us does so over https: `public_url` says what it sees, else what we speak.
+    /// Returns whether a browser that speaks to us does so over https: by `public_url`, else by the protocol of the
+    /// listener.
     pub fn is_encrypted(&self) -> bool {
         self.public_url.as_ref().map_or(self.speaks_tls, |url| url.starts_with("https://"))
     }

@@ -1,9 +1,9 @@
-//! What the driver's threads meet at: locks, bells, threads, one-shot answers, and the time that waiting takes. These are
-//! the ordinary ones of std and tokio.
+//! The meeting points of the driver's threads: locks, bells, threads, one-shot answers, and the time that waiting
+//! takes. These are the ordinary ones of std and tokio.
 //!
 //! In this crate's own tests they are shuttle's, which runs everything on one thread and picks at each of these meeting
-//! points who goes next, so that `driver/seams` can try thousands of orders, each repeatable by its seed. That is why a
-//! driver is started in no unit test but those; the tests under `tests/` have the ordinary one.
+//! points which one goes next, so that `driver/seams` can try thousands of orders, each repeatable by its seed. For
+//! this reason only those unit tests start a driver; the tests under `tests/` have the ordinary one.
 
 #[cfg(not(test))]
 pub(crate) use {
@@ -50,15 +50,15 @@ mod modelled {
         SLEEPERS.take();
     }
 
-    /// Moves time and wakes whoever has slept long enough. To be called with the lock held that sleepers give up for their
-    /// sleep, else one that is about to fall asleep would miss it.
+    /// Moves time and wakes the threads that have slept long enough. To be called with the lock held that sleepers give
+    /// up for their sleep, else one that is about to fall asleep would miss it.
     pub(crate) fn advance_time(by_us: u64) {
         NOW_US.set(NOW_US.get() + by_us);
         let is_due = |sleeper: &Sleeper| sleeper.due_us <= NOW_US.get();
         let due: Vec<_> = SLEEPERS.with_borrow(|all| {
             all.iter().filter(|sleeper| is_due(sleeper)).map(|sleeper| Arc::clone(&sleeper.bell)).collect()
         });
-        // Whoever else listens to the same bell looks round and goes back to sleep.
+        // Other listeners of the same bell look round and go back to sleep.
         for bell in due {
             bell.notify_all();
         }

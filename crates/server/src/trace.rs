@@ -1,5 +1,5 @@
 //! Spans of requests and commits, for builds with the feature `otlp`; in others everything here is empty and costs nothing.
-//! Where spans go is up to the binary. Routes are patterns and pools have no name, as everywhere.
+//! The binary sends the spans. Routes are patterns and pools have no name, as everywhere.
 
 #[cfg(feature = "otlp")]
 pub(crate) use on::*;
@@ -7,7 +7,7 @@ pub(crate) use on::*;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use off::*;
 
-/// What spans are told apart by, so that the log's filter and theirs do not meet.
+/// The target of spans, so that the log's filter and theirs do not meet.
 pub const SPANS: &str = "leasehold::span";
 
 #[cfg(feature = "otlp")]
@@ -46,7 +46,7 @@ mod on {
         }
 
         pub(crate) fn answered(&self, method: &str, pattern: &str, status: StatusCode) {
-            // What is recorded names a span only before it has begun.
+            // A recorded field names a span only before it has begun.
             self.0.context().span().update_name(format!("{method} {pattern}"));
             self.0.record("http.request.method", method);
             self.0.record("http.route", pattern);

@@ -1,5 +1,5 @@
-//! What callers write and this crate parses in public: bodies, queries, paths, durations. The corpus is in `fuzz/corpus`;
-//! what is parsed in private has its targets in `src/fuzz.rs`.
+//! Input of callers that this crate parses in public: bodies, queries, paths, durations. The corpus is in
+//! `fuzz/corpus`; private parsers have their targets in `src/fuzz.rs`.
 
 #[path = "fuzz/checks.rs"]
 mod checks;

@@ -1,5 +1,5 @@
 //! The HTTP plumbing over real sockets: limits at and one past, clients that are slow, silent or leave, and shutting down.
-//! The handlers here are toys. Timeouts are set to milliseconds and always waited for by what they cause.
+//! The handlers here are toys. Timeouts are set to milliseconds and always awaited by their effect.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::future::{Future, pending};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const SHORT: Duration = Duration::from_millis(50);
 
-/// What the toy endpoints do.
+/// The behaviour of the toy endpoints.
 #[derive(Clone, Copy)]
 enum Toy {
     /// Answers at once.
@@ -217,7 +217,7 @@ impl Client {
         Answer { status, head, body: String::from_utf8(body).unwrap() }
     }
 
-    /// Waits until the server closes, and returns what it said before.
+    /// Waits until the server closes, and returns the bytes before.
     async fn closed(mut self) -> String {
         let mut rest = self.unread;
         // A reset also closes.
@@ -316,7 +316,7 @@ async fn headers_at_the_limit_pass_and_one_past_is_431() {
             assert_eq!(answer.body, expected);
         }
     }
-    // What does not fit hyper's buffer gets its bare status and is closed.
+    // A head that does not fit hyper's buffer gets its bare status and is closed.
     let mut client = server.connect().await;
     client.send(format!("GET /constant HTTP/1.1\r\nhost: x\r\na: {}", "v".repeat(64 * 1024))).await;
     assert!(client.closed().await.starts_with("HTTP/1.1 431"));
@@ -724,7 +724,7 @@ async fn a_connection_over_the_limit_is_told_and_closed() {
     assert!(answer.head.contains("retry-after: 1\r\n"), "{}", answer.head);
     third.closed().await;
 
-    // Once one is gone, the next is served. When the server notices is its own affair, so ask until then.
+    // Once one is gone, the next is served. The server decides when it notices, so ask until then.
     kept.pop();
     let next_status = soon(async {
         loop {

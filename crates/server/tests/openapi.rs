@@ -1,5 +1,6 @@
-//! The OpenAPI document by itself: what is committed is what is served, it lists what the router does and nothing else, and
-//! it is sound. That real answers fit it is shown by the transcripts, and from outside by schemathesis.
+//! The OpenAPI document by itself: the committed one is the served one, it lists the endpoints of the router and
+//! nothing else, and it is sound. The transcripts show that real answers fit it, and schemathesis shows it from
+//! outside.
 //!
 //! `OPENAPI=rewrite cargo test -p leasehold-server --test openapi` writes `docs/openapi.json` anew.
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
 
-/// Every operation: its method, its path and what is said of it.
+/// Every operation: its method, its path and its description.
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {

@@ -1,5 +1,5 @@
 //! TLS over real sockets: handshakes that are slow or never come, deadlines and limits that hold as they do without it. The
-//! handler is a toy. Timeouts are set to milliseconds and always waited for by what they cause.
+//! handler is a toy. Timeouts are set to milliseconds and always awaited by their effect.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::future::pending;
@@ -142,7 +142,7 @@ async fn a_handshake_that_does_not_come_or_crawls_is_cut_and_counted() {
     until_closed(&mut silent).await;
     until_closed(&mut slow).await;
     assert_eq!(server.failed_handshakes(), 2);
-    // One that goes away without a word is nobody's failure.
+    // A client that goes away without a word is no failure.
     drop(TcpStream::connect(server.addr).await.unwrap());
     let mut nonsense = TcpStream::connect(server.addr).await.unwrap();
     nonsense.write_all(&[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5, 0xff, 0xff]).await.unwrap();

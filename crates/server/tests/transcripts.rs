@@ -19,8 +19,8 @@
 //! ! the store stalls | the store goes on | the service is down for 60s | the service shuts down
 //! ```
 //!
-//! `TRANSCRIPTS=rewrite cargo test --test transcripts` puts what the service said wherever it differs; whether that
-//! keeps the promise is for the reader to judge.
+//! `TRANSCRIPTS=rewrite cargo test --test transcripts` writes the service's answer wherever it differs; the reader
+//! judges whether that keeps the promise.
 
 #[path = "transcripts/client.rs"]
 mod client;

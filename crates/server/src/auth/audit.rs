@@ -1,13 +1,14 @@
-//! A line in the log for everything that needed more than ordinary rights: who, what, on what, and how it went.
+//! A log line for every action that needed more than ordinary rights: the caller, the action, the resource, and the
+//! outcome.
 
 use leasehold_auth::{Action, Identity, Target};
 
 use crate::http::RequestId;
 
-/// What the lines of the log are filtered by.
+/// The target of these lines, for filters of the log.
 const TARGET: &str = "leasehold::audit";
 
-/// A privileged action under way. Said once it is over.
+/// A privileged action under way. Logged once it is over.
 #[derive(Debug)]
 pub(crate) struct Audit {
     who: String,
@@ -18,12 +19,12 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// `None` for what everybody does all day.
+    /// `None` for an ordinary action.
     pub(super) fn of(identity: &Identity, action: Action, target: Target<'_>, id: &RequestId) -> Option<Box<Audit>> {
         is_privileged(action).then(|| Box::new(Audit::new(identity, action, target, id)))
     }
 
-    /// Somebody tried.
+    /// A caller tried.
     pub(super) fn refused(identity: &Identity, action: Action, target: Target<'_>, id: &RequestId) {
         if let Some(audit) = Audit::of(identity, action, target, id) {
             audit.say("denied");
@@ -41,7 +42,7 @@ impl Audit {
         }
     }
 
-    /// How it went, by the status of the answer.
+    /// The outcome, by the status of the answer.
     pub(crate) fn answered(&self, status: u16) {
         self.say(match status {
             200..=299 => "done",
@@ -56,13 +57,13 @@ impl Audit {
     }
 }
 
-/// Somebody logged in to the dashboard.
+/// A user logged in to the dashboard.
 pub(super) fn logged_in(who: &str, id: &RequestId) {
     let request = id.as_str();
     tracing::info!(target: TARGET, who, source = "oidc", action = "login", on = "the dashboard", outcome = "done", request, "audit");
 }
 
-/// Somebody logged out, and all of their sessions ended.
+/// A user logged out, and all sessions of the name ended.
 pub(super) fn logged_out(who: &str, id: &RequestId) {
     let request = id.as_str();
     tracing::info!(target: TARGET, who, source = "session", action = "logout", on = "the dashboard", outcome = "done", request, "audit");

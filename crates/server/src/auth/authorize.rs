@@ -18,7 +18,7 @@ use crate::metrics::SignIns;
 /// Between the caller's name and its key; no key has one. Keys are stored with it, so it must never change.
 const KEY_SEPARATOR: char = '\n';
 
-/// Allows a call or refuses it. What is allowed gets its owner; what is privileged comes back with a line for the log.
+/// Allows a call or refuses it. An allowed call gets its owner; a privileged one comes back with a line for the log.
 pub(crate) async fn authorize(
     asked: &mut Asked,
     caller: Caller,
@@ -61,7 +61,7 @@ pub(crate) async fn authorize(
     Ok(audit)
 }
 
-/// Whether this caller may change this claim. Owner and resource of a claim never change and ids are drawn once, so
+/// Checks that this caller may change this claim. Owner and resource of a claim never change and ids are drawn once, so
 /// nothing can come between this look and the command that follows.
 async fn may_change(
     caller: &Caller,
@@ -83,13 +83,13 @@ async fn may_change(
     let missing = if is_own { Action::UpdateOwn } else { Action::RevokeAny };
     counted.denied(missing);
     Audit::refused(&caller.identity, missing, target, id);
-    // That there is such a claim may be told only once it is sure that there is.
+    // The answer may reveal that the claim exists only once its existence is durable.
     let _ = driver.call(Command::ViewClaim { claim }).await;
     Err(words::missing(&caller.identity, missing, target))
 }
 
 /// A claim that this caller must not know of looks like one that does not exist, and takes as long to look up.
-/// Whoever could see nothing at all is asked to sign on, in either case.
+/// A caller that could see nothing at all is asked to sign on, in either case.
 async fn hidden(caller: &Caller, driver: &Handle, claim: ClaimId) -> Problem {
     let _ = driver.call(Command::ViewClaim { claim }).await;
     if caller.identity.is_anonymous() && caller.reach() == Reach::Nothing {
@@ -156,7 +156,7 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
             Ok(())
         }
         Command::Unlock { resource, client, .. } => {
-            // Whoever may end what is another's may name another.
+            // A caller that may end the claims of others may name another client.
             let may_name_others = caller.may(Action::RevokeAny, super::need::target(resource));
             if may_name_others { Ok(()) } else { check_client(client, caller) }
         }
@@ -180,13 +180,13 @@ fn own_key(name: &str, key: &str) -> Arc<str> {
     format!("{name}{KEY_SEPARATOR}{key}").into()
 }
 
-/// What the settings let anybody have.
+/// The quota that the settings give every caller.
 fn quota(caller: &Caller) -> Quota {
     let limits = &caller.sign_on.settings().limits;
     Quota { live_max: limits.live_claims.unwrap_or(u32::MAX), waiting_max: limits.waiters.unwrap_or(u32::MAX) }
 }
 
-/// With `bind_lock_client`, a lock's client is the caller: its name, or its name, a slash, and whatever tells its
+/// With `bind_lock_client`, a lock's client is the caller: its name, or its name, a slash, and a suffix that tells its
 /// processes apart.
 fn check_client(client: &str, caller: &Caller) -> Result<(), Problem> {
     if !caller.sign_on.settings().bind_lock_client {

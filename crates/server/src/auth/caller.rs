@@ -1,4 +1,4 @@
-//! Somebody who was let in, and what may be seen by them.
+//! A caller that was let in, and what it may see.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use leasehold_auth::policy::Reach;
 use leasehold_auth::{Action, Identity, SignOn, Target};
 use leasehold_engine::Kind;
 
-/// Who asks, and the rules in force when they came.
+/// A caller, and the rules in force when it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
@@ -18,13 +18,13 @@ impl Caller {
         self.sign_on.policy().allows(&self.identity, action, target)
     }
 
-    /// Whether something of this owner is the caller's own. Callers without a name own nothing, and what has no owner, as
-    /// it was made before callers signed on, is nobody's.
+    /// Returns whether a claim of this owner is the caller's own. Callers without a name own nothing, and a claim
+    /// without an owner, made before callers signed on, belongs to no caller.
     pub(crate) fn owns(&self, owner: Option<&Arc<str>>) -> bool {
         self.identity.name().is_some_and(|name| owner == Some(name))
     }
 
-    /// Whether a claim is shown to this caller: its own, or one on a resource it may inspect.
+    /// Returns whether a claim is shown to this caller: its own, or one on a resource it may inspect.
     pub(crate) fn sees(&self, resource: &str, owner: Option<&Arc<str>>) -> bool {
         self.owns(owner) || self.sees_resource(resource)
     }

@@ -1,4 +1,4 @@
-//! What the audit log says of a change that a caller asks for: who, from where, what, on what, and how it went. A pool is
+//! The audit line of a caller's change: the caller, its address, the action, the resource, and the outcome. A pool is
 //! called by its digest, and no lease is named: both are credentials.
 
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ struct Change {
     request: RequestId,
     action: &'static str,
     resource: Option<String>,
-    /// Of a lock: under which name it is held.
+    /// For a lock: the name under which it is held.
     lock_client: Option<Arc<str>>,
 }
 
@@ -41,7 +41,8 @@ pub(crate) struct Audited {
 }
 
 impl Audited {
-    /// `None` for what changes nothing. Where the log is required the change is in it before it is made, or is refused.
+    /// `None` for a call that changes nothing. Where the log is required the change is in it before it is made, or is
+    /// refused.
     pub(crate) fn begin(
         log: &Arc<AuditLog>,
         asked: &Asked,
@@ -68,7 +69,7 @@ impl Audited {
         Ok(Some(Box::new(Audited { log: Arc::clone(log), driver: driver.clone(), change: Some(change) })))
     }
 
-    /// How it went, by the answer.
+    /// The outcome, by the answer.
     pub(crate) fn answered(mut self, status: u16, position: Option<&str>) {
         let outcome = match status {
             202 => "waiting",
@@ -118,14 +119,14 @@ fn shown(resource: &ResourceKey, digester: &Digester) -> String {
     format!("{}:{}", resource.kind().as_str(), public_name(resource, digester))
 }
 
-/// What a change is about.
+/// The subject of a change.
 enum On<'a> {
     Resource(&'a ResourceKey),
     Key(&'a PublicKey),
     Claim(leasehold_engine::ClaimId),
 }
 
-/// What a call changes, if it changes anything.
+/// The change that a call makes, if it makes one.
 fn change_of(asked: &Asked) -> Option<(&'static str, On<'_>)> {
     match asked {
         Asked::Pools(asked) => change_by(&asked.request.command),

@@ -1,4 +1,4 @@
-//! The endpoints of sign-on itself: who am I, and the dashboard's login.
+//! The endpoints of sign-on itself: `whoami`, and the dashboard's login.
 
 use http::{Method, Response};
 use leasehold_auth::Now;
@@ -29,7 +29,7 @@ pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
 /// A call that made sense.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// Without sign-on there is nobody to know.
+    /// Without sign-on there is no identity.
     Whoami {
         who: Option<Caller>,
         api_url: String,

@@ -1,5 +1,5 @@
 //! Logins under way, as far as they have to be bounded: how often an address may begin or finish one, and that one is finished
-//! once. What a login checks is in `leasehold_auth::login`.
+//! once. `leasehold_auth::login` has the checks of a login.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -55,7 +55,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Whether a login is finished for the first time. `state` is what names it.
+    /// Returns whether a login is finished for the first time. `state` names the login.
     pub(super) fn is_first(&self, name: &str, now: Now) -> bool {
         let mut state = self.state();
         while state.finished_until_s.front().is_some_and(|(until_s, _)| *until_s <= now.unix_s)

@@ -1,5 +1,5 @@
-//! The dashboard's own login: `/login` sends a browser to the provider, `/callback` takes it back, `/logout` forgets it. What
-//! is checked on the way is in `leasehold_auth::login`; here it becomes redirects and cookies.
+//! The dashboard's own login: `/login` sends a browser to the provider, `/callback` takes it back, `/logout` forgets
+//! it. `leasehold_auth::login` has the checks on the way; this file makes redirects and cookies of them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const RETRY_PROVIDER_S: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct Step {
     login: Arc<Login>,
-    /// Where we are for the browser.
+    /// Our URL, as the browser sees it.
     base_url: String,
     is_encrypted: bool,
     what: What,
@@ -113,7 +113,7 @@ fn word(error: &LoginError) -> Problem {
     }
 }
 
-/// How cookies are set: for scripts to not see, for other sites to not send along.
+/// How cookies are set: scripts do not see them, and other sites do not send them along.
 #[derive(Clone, Copy)]
 struct Jar {
     is_encrypted: bool,
@@ -139,7 +139,8 @@ fn redirect(id: &RequestId, location: &str, cookies: &[HeaderValue]) -> Response
     response
 }
 
-/// Whether a request comes from a page of ours. Browsers say so; a cookie alone is sent along by any page's request.
+/// Returns whether a request comes from a page of ours. Browsers say so; a cookie alone is sent along by any page's
+/// request.
 pub(super) fn is_same_origin(headers: &HeaderMap, base_url: &str) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == "same-origin";

@@ -1,4 +1,4 @@
-//! Sign-on, as the server sees it: who sent a request, what that request needs, and what is said when it is refused. Without
+//! Sign-on, as the server sees it: the caller of a request, the action it needs, and the words of a refusal. Without
 //! `[auth]` in the configuration nothing of this happens.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!          │ 401, 429, 503                                       │ 401, 403, 404
 //! ```
 //!
-//! Who somebody is and what the policy says is decided in `leasehold-auth`; who holds what, in the engine.
+//! `leasehold-auth` identifies callers and applies the policy; the engine knows the holders.
 
 mod audit;
 mod authorize;
@@ -51,7 +51,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Everybody may do everything.
+    /// Every caller may do everything.
     pub fn open() -> Self {
         Guard::default()
     }
@@ -60,7 +60,7 @@ impl Guard {
         Guard { current: ArcSwapOption::from_pointee(sign_on), flows: flows::Flows::default() }
     }
 
-    /// What is in force.
+    /// The sign-on in force.
     pub fn current(&self) -> Option<Arc<SignOn>> {
         self.current.load_full()
     }
@@ -75,7 +75,7 @@ impl Guard {
         self.flows.step(client, now)
     }
 
-    /// Who this is. `None` where nobody needs to know.
+    /// Identifies the caller. `None` where the endpoint needs no identity.
     pub(crate) async fn admit(
         &self,
         endpoint: endpoint::Action,
@@ -113,14 +113,14 @@ impl Guard {
             }
         }
         sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
-        // An open pool's id is credential enough: who asks was only to be counted.
+        // An open pool's id is credential enough: the caller was identified only to be counted.
         let is_let_in_by_id =
             matches!(endpoint, endpoint::Action::Pools(_)) && !sign_on.settings().pools_require_sign_on;
         Ok((!is_let_in_by_id).then_some(Caller { identity, sign_on }))
     }
 }
 
-/// Where a request comes from: the other end of its connection, and whom a trusted proxy there names.
+/// The origin of a request: the other end of its connection, and the address that a trusted proxy there names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct From<'a> {
     pub(crate) peer: &'a Peer,
@@ -134,7 +134,7 @@ impl<'a> From<'a> {
     }
 }
 
-/// Endpoints that ask for no identity: what looks after the process, and what says how to speak to it.
+/// Endpoints that need no identity: those about the health of the process, and those that document the API.
 fn is_open(endpoint: endpoint::Action) -> bool {
     match endpoint {
         endpoint::Action::SignOn(Action::Login | Action::Callback | Action::Logout) => true,

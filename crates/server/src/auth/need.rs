@@ -1,5 +1,5 @@
-//! What each request needs, in one exhaustive match: a new command does not compile until somebody has thought about who
-//! may send it.
+//! The right that each request needs, in one exhaustive match: a new command does not compile until its author has
+//! decided who may send it.
 
 use leasehold_auth::{Action, Target};
 use leasehold_engine::{ClaimId, Command, ResourceKey};
@@ -9,17 +9,17 @@ use crate::dialect::claims;
 use crate::observe;
 use crate::observe::key::PublicKey;
 
-/// What a request needs to be allowed.
+/// The right that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need<'a> {
-    /// Anybody may.
+    /// Every caller may.
     Nothing,
     One(Action, Target<'a>),
     /// To look at a claim that is known by its id alone.
     ClaimShown(ClaimId),
     /// To change a claim that is known by its id alone.
     ClaimChanged(ClaimId),
-    /// A list, of which only what the caller may inspect is shown.
+    /// A list, which shows only the items that the caller may inspect.
     List,
 }
 
@@ -51,7 +51,7 @@ fn need_of(command: &Command) -> Need<'_> {
             Need::One(Action::Configure, target(resource))
         }
         Command::Acquire(acquire) => Need::One(Action::Acquire, target(&acquire.resource)),
-        // A lease is a secret that only its holder was told, and a lock's holder is named by the caller.
+        // A lease is a secret that only its holder knows, and the caller names a lock's holder.
         Command::Renew { resource, .. } | Command::Return { resource, .. } | Command::Unlock { resource, .. } => {
             Need::One(Action::UpdateOwn, target(resource))
         }

@@ -1,5 +1,5 @@
-//! Whether somebody who was let in would be let in still. Most answers are over before that can change; a stream is not, and
-//! must not outlive the token, the login or the policy that opened it.
+//! Checks whether a caller that was let in would still be let in. Most answers are over before that can change; a
+//! stream is not, and must not outlive the token, the login or the policy that opened it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::{From, Guard};
 use crate::driver::Handle;
 use crate::http::Peer;
 
-/// What somebody came with, to be looked at again.
+/// The credentials of a caller, to be checked again.
 pub(crate) struct Standing {
     guard: Arc<Guard>,
     driver: Handle,
@@ -35,8 +35,8 @@ impl Standing {
         Standing { guard, driver, headers, peer: from.peer.clone(), client: from.client, is_encrypted }
     }
 
-    /// Whether its owner would be let in to watch now, by the rules in force now; if not, why. What cannot be checked is
-    /// refused here as everywhere.
+    /// Checks that the caller would be let in to watch now, by the rules in force now; if not, returns the reason. A
+    /// credential that cannot be checked is refused here as everywhere.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let Some(sign_on) = self.guard.current() else { return Ok(()) };
         let from = From { peer: &self.peer, client: self.client };

@@ -1,5 +1,5 @@
-//! `GET /v1/whoami`: who the service takes a caller for, and what that name may do. For people who wonder why they are
-//! refused, and for the dashboard, which shows only the buttons that work, and where to send calls to.
+//! `GET /v1/whoami`: the caller's name as the service knows it, and the rights of that name. For people who wonder why
+//! they are refused, and for the dashboard, which shows only the buttons that work, and where to send calls to.
 
 use http::{Response, StatusCode};
 

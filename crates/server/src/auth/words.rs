@@ -1,4 +1,4 @@
-//! What a caller is told when it is not let in, or may not do what it asks (RFC 6750).
+//! The answers to a caller that is not let in, or has no right to its call (RFC 6750).
 
 use http::{HeaderValue, StatusCode};
 use leasehold_auth::{Action, Identity, Refused, Target};
@@ -24,12 +24,12 @@ pub(super) fn refused(refused: &Refused) -> Problem {
     }
 }
 
-/// Not allowed: 401 for somebody who has not said who it is, else 403.
+/// Not allowed: 401 for a caller that has not signed on, else 403.
 pub(super) fn missing(identity: &Identity, action: Action, target: Target<'_>) -> Problem {
     denied(identity, format!("{} needs the action '{action}' on {target}", shown(identity)))
 }
 
-/// The same for a list: there is nothing at all this caller has the action on.
+/// The same for a list: the caller has the action on no resource at all.
 pub(super) fn missing_everywhere(identity: &Identity, action: Action) -> Problem {
     denied(identity, format!("{} needs the action '{action}' on some claims", shown(identity)))
 }
@@ -56,7 +56,7 @@ fn denied(identity: &Identity, reason: String) -> Problem {
     }
 }
 
-/// What may stand between quotes in a header: our sentences are ASCII, but they may quote what was sent.
+/// The text in a form that may stand between quotes in a header: our sentences are ASCII, but they may quote a caller.
 fn quotable(text: &str) -> String {
     text.chars().map(|c| if c == '"' || c == '\\' || !(' '..='~').contains(&c) { '\'' } else { c }).collect()
 }

@@ -1,5 +1,4 @@
-//! The dashboard: a page and its files. What the page shows it reads from `observe` and `events`; how files are served is
-//! left to `page`.
+//! The dashboard: a page and its files. `observe` and `events` have the data of the page; `page` serves its files.
 
 use http::Method;
 

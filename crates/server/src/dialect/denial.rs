@@ -1,4 +1,4 @@
-//! What the service itself turns down, the same in every dialect. What the engine refuses is each dialect's to word.
+//! The refusals of the service itself, the same in every dialect. Each dialect words the refusals of the engine.
 
 use leasehold_engine::Refusal;
 use leasehold_journal::Denial;
@@ -11,7 +11,7 @@ const RETRY_SOON_S: u32 = 1;
 /// Seconds after which to come back when the disk is nearly full.
 const RETRY_WHEN_THERE_IS_ROOM_S: u32 = 10;
 
-/// Sorts out what no dialect words for itself: the engine's refusal, or the problem to answer with.
+/// Sorts out the denials that no dialect words for itself: returns the engine's refusal, or the problem to answer with.
 pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
     Err(match denial {
         Denial::Refused(refusal) => return Ok(refusal),
@@ -26,7 +26,7 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
     })
 }
 
-/// Refusals that come from a limit of the service, not from what the caller asked.
+/// Refusals that come from a limit of the service, not from the call.
 pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
     let reason = match refusal {
         Refusal::OverQuota { is_about_waiting, limit } => {

@@ -1,4 +1,4 @@
-//! How a lease or a claim ended, in one word for whoever lost it, the same in every dialect.
+//! The end of a lease or a claim, in one word for its former holder, the same in every dialect.
 
 use http::{Response, StatusCode};
 use leasehold_engine::Ending;
@@ -21,7 +21,7 @@ pub(crate) fn word(how: Ending) -> &'static str {
     }
 }
 
-/// An error about something that has ended, and how it did, where that is remembered.
+/// An error about a lease or claim that has ended, and how it ended, where that is remembered.
 pub(crate) fn answer(
     status: StatusCode,
     code: Code,

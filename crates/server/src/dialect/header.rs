@@ -21,7 +21,7 @@ pub(crate) fn document_key(operation: Operation) -> Operation {
     operation.header("Idempotency-Key", says, key_schema())
 }
 
-/// The same where there is nothing to do without it.
+/// The same for a call that is useless without it.
 pub(crate) fn document_required_key(operation: Operation) -> Operation {
     operation.required_header("Idempotency-Key", "The key of the call that is given up.", key_schema())
 }
@@ -30,8 +30,8 @@ fn key_schema() -> Schema {
     Schema::string().length(1, KEY_MAX).pattern("^[!-~]+$")
 }
 
-/// `Idempotency-Key`, with a digest of what is asked under it. How long a call waits is no part of that: a retry has less time
-/// left than the first call had.
+/// `Idempotency-Key`, with a digest of the request. The `wait` of a call is no part of that: a retry has less time left
+/// than the first call had.
 pub(crate) fn idempotency_key(headers: &HeaderMap, asked: &[&[u8]]) -> Result<Option<IdempotencyKey>, Problem> {
     Ok(key_name(headers)?.map(|name| IdempotencyKey { name, fingerprint: fingerprint(asked) }))
 }
@@ -99,7 +99,7 @@ pub(crate) fn plain_seconds_us(text: &str) -> Option<u64> {
     if !seconds.is_finite() || seconds < 0.0 {
         return None;
     }
-    // Saturates: what is longer than 580 000 years is cut to that.
+    // Saturates: a duration above 580 000 years is cut to that.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be positive; saturates")]
     let microseconds = (seconds * 1e6).round() as u64;
     Some(microseconds)

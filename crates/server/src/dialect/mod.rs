@@ -4,9 +4,9 @@
 //! * `routes.rs`: its endpoints, and a request parsed into a command
 //! * `wire.rs`: views of state as JSON
 //! * `openapi.rs`: the same for the OpenAPI document
-//! * `refusal.rs`: one exhaustive match from what the engine refuses to what the caller is told
+//! * `refusal.rs`: one exhaustive match from the engine's refusals to the caller's answers
 //!
-//! A dialect translates. Who gets a slot is decided by the engine and nowhere else.
+//! A dialect translates. Only the engine decides which claim gets a slot.
 
 pub(crate) mod claims;
 mod denial;
@@ -47,7 +47,7 @@ pub(crate) struct Call<'a> {
     pub(crate) body: &'a Bytes,
 }
 
-/// The part of an answer that every dialect needs again once the command came back.
+/// The part of a call that every dialect needs again for its answer.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) id: &'a RequestId,
@@ -55,7 +55,7 @@ pub(crate) struct Reply<'a> {
     pub(crate) position: Position,
     /// Service time when the call came.
     pub(crate) asked_at: Time,
-    /// Hands back what the answer tells of, unless the answer leaves.
+    /// Hands the claim back that the answer tells of, unless the answer leaves.
     receipt: Option<Receipt>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn ask<'a, 'd>(
     }
 }
 
-/// The same, and lets the dialect word the answer, which may need to know what the call was about.
+/// The same, and lets the dialect word the answer, which may need the subject of the call.
 pub(crate) fn ask_about<'a, 'd, S>(
     driver: &'d Handle,
     request: Request,
@@ -93,7 +93,7 @@ pub(crate) fn ask_about<'a, 'd, S>(
 }
 
 impl<'a> Reply<'a> {
-    /// Puts the answer into words, and has what it tells of handed back if those never leave.
+    /// Words the answer, and has its claim handed back if it never leaves.
     pub(crate) fn word(
         mut self,
         show: impl FnOnce(&Reply<'a>) -> Result<Response<Body>, Problem>,
@@ -110,7 +110,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Says where in the order of things an answer belongs.
+/// Sets the place of an answer in the order of things.
 fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position) {
     let mut text = itoa::Buffer::new();
     let mut value = Vec::with_capacity(24);
@@ -121,7 +121,8 @@ fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position)
     response.headers_mut().insert(POSITION, value);
 }
 
-/// An answer that came from no engine, such as a mistake in the call, still says what it could have seen.
+/// An answer that did not involve the engine, such as one to a malformed call, still has the position it could have
+/// seen.
 pub(crate) fn ensure_position(response: &mut Response<Body>, driver: &Handle) {
     if !response.headers().contains_key(POSITION) {
         let (epoch, position) = driver.durable();

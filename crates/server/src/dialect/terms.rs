@@ -1,5 +1,5 @@
-//! The time side of a grant or a renewal, the same in every dialect: what is left of the lease, when to renew it, how long the
-//! call waited for it, and whether it asked for more than it may have.
+//! The time side of a grant or a renewal, the same in every dialect: the rest of the lease, when to renew it, how long
+//! the call waited for it, and whether it asked for more than it may have.
 
 use leasehold_engine::Time;
 
@@ -13,7 +13,7 @@ const RENEW_PART: u64 = 3;
 pub(crate) struct Terms {
     /// When the call came, …
     pub(crate) asked_at: Time,
-    /// … and when the lease was looked at: what is left of it counts from here.
+    /// … and when the lease was looked at: its rest counts from here.
     pub(crate) now: Time,
     pub(crate) deadline: Time,
     /// The `ttl` or the `wait` of the call was above the maximum.
@@ -28,18 +28,18 @@ impl Terms {
     }
 }
 
-/// What is left of a lease that is only looked at. Never more than there is: fractions are cut off.
+/// The rest of a lease that is only looked at. It never overstates: fractions are cut off.
 pub(crate) fn write_rest(object: &mut Object, rest_us: u64) {
     object.seconds("expires_in", rest_us).seconds("renew_after", rest_us / RENEW_PART / 1_000 * 1_000);
 }
 
-/// What `write_rest` writes, for the OpenAPI document.
+/// The members of `write_rest`, for the OpenAPI document.
 pub(crate) fn document_rest(schema: Schema, member: fn(Schema, &str, Schema) -> Schema) -> Schema {
     let schema = member(schema, "expires_in", Schema::seconds().says("Seconds until it ends, no more than there are."));
     member(schema, "renew_after", Schema::seconds().says("Seconds until a good time to renew: two attempts may fail."))
 }
 
-/// What `Terms::write` writes beside.
+/// The further members of `Terms::write`.
 pub(crate) fn document(schema: Schema, member: fn(Schema, &str, Schema) -> Schema) -> Schema {
     let schema = document_rest(schema, member);
     let clamped =

@@ -1,5 +1,5 @@
-//! The API for whoever writes to it: the OpenAPI document at `/openapi.json`, and a page at `/docs` that shows it and lets
-//! one try it. How files are served is left to `page`, what the document says to `openapi`.
+//! The API for developers: the OpenAPI document at `/openapi.json`, and a page at `/docs` that shows it and lets one
+//! try it. `page` serves the files, `openapi` makes the document.
 
 use bytes::Bytes;
 use http::Method;
@@ -43,7 +43,7 @@ pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
     ]
 }
 
-/// `document` is what `openapi` made for this listener.
+/// `document` is the one that `openapi` made for this listener.
 pub(crate) fn parse(action: Action, call: &Call<'_>, document: &Bytes) -> Result<Wanted, Problem> {
     let headers = &call.parts.headers;
     let name = match action {

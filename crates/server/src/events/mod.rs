@@ -1,11 +1,12 @@
-//! Server-sent events, `GET /v1/events`: everything that happens, as it becomes durable, for whoever listens.
+//! Server-sent events, `GET /v1/events`: every change, as it becomes durable, for the readers of the stream.
 //!
 //! ```text
 //!  committer ─ push ─▶ Ring ─ bell ─▶ Reader (a cursor, a filter) ─ frames ─▶ socket
 //! ```
 //!
-//! The ring is every reader's queue: a reader takes from it what its socket has room for, and is cut when the ring has
-//! moved on past its cursor. So a slow reader costs nothing, and what comes in costs the same however many listen.
+//! The ring is every reader's queue: a reader takes as many events as its socket has room for, and is cut when the ring
+//! has moved on past its cursor. So a slow reader costs nothing, and a new event costs the same for any number of
+//! readers.
 
 mod reader;
 mod ring;
@@ -47,7 +48,7 @@ pub(crate) struct Events {
     is_closed: AtomicBool,
 }
 
-/// All that is kept of what happens, under one lock: it is taken for every batch.
+/// All kept events, under one lock: it is taken for every batch.
 #[derive(Debug)]
 struct Kept {
     ring: Ring,
@@ -55,12 +56,12 @@ struct Kept {
     counts: Counts,
 }
 
-/// What happened to some resource, as far back as asked for and known.
+/// The events of a resource, as far back as requested and known.
 #[derive(Debug)]
 pub(crate) struct Past {
     /// Oldest first.
     pub(crate) events: Vec<Happened>,
-    /// Nothing that happened since then is missing.
+    /// No later event is missing.
     pub(crate) complete_since: Wall,
 }
 
@@ -88,7 +89,7 @@ impl Events {
             kept.counts.told += happened.len() as u64;
             kept.counts.dropped += dropped;
         }
-        // Whoever comes now has not looked yet.
+        // A reader that comes now has not looked yet.
         if self.readers() > 0 {
             self.bell.notify_waiters();
         }
@@ -107,12 +108,12 @@ impl Events {
         self.bell.notify_waiters();
     }
 
-    /// Whether the service is about to end.
+    /// Returns whether the service is about to end.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// How many listen.
+    /// The number of readers.
     pub(crate) fn readers(&self) -> usize {
         READERS_MAX - self.readers.available_permits()
     }

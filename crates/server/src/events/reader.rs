@@ -1,4 +1,4 @@
-//! One reader of events: where it is, what it wants, and what to send it next.
+//! One reader of events: its cursor, its filter, and the next piece to send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Between two looks at whether a reader would still be let in.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// Between two looks of a reader that has caught up: what happens meanwhile goes out in one piece. The first event after a
-/// silence goes out at once.
+/// Between two looks of a reader that has caught up: the events of that time go out in one piece. The first event after
+/// a silence goes out at once.
 const PACE: Duration = Duration::from_millis(10);
 
 /// Events in one piece of a stream.
@@ -35,11 +35,11 @@ pub(crate) struct Reader {
     filter: Filter,
     /// Everything up to here was sent, or was not wanted.
     cursor: Position,
-    /// What the caller would resume from: the last id that was sent.
+    /// The id that the caller would resume from: the last one that was sent.
     sent: EventId,
     stage: Stage,
     heartbeat_at: Instant,
-    /// By what right it reads, where callers sign on.
+    /// The right by which it reads, where callers sign on.
     standing: Option<Box<Standing>>,
     /// When to look at that again.
     check_at: Instant,
@@ -96,7 +96,7 @@ impl Reader {
         })
     }
 
-    /// What to send next, once there is something; `None` at the end.
+    /// The next piece, once there is one; `None` at the end.
     pub(crate) async fn next(mut self) -> Option<(Bytes, Reader)> {
         match std::mem::replace(&mut self.stage, Stage::Reading) {
             Stage::Greeting(greeting) => return Some((greeting, self)),
@@ -113,7 +113,7 @@ impl Reader {
             if let Some(idle_since) = self.idle_since {
                 sleep_until(idle_since + PACE).await;
             }
-            // Listening before looking, so that nothing happens in between unheard.
+            // It listens before it looks, so that no event in between goes unheard.
             let mut rung = std::pin::pin!(events.bell.notified());
             rung.as_mut().enable();
             if events.is_closed() {
@@ -180,7 +180,8 @@ impl Reader {
         Ok(Some(frame.into()))
     }
 
-    /// A sign of life. It carries the id of what was passed over, so that who wants little does not fall behind.
+    /// A sign of life. It carries the id of the events passed over, so that a reader with a narrow filter does not fall
+    /// behind.
     fn heartbeat(&mut self) -> Bytes {
         self.heartbeat_at = Instant::now() + HEARTBEAT;
         let newest = self.observer.events.kept().ring.newest_id();

@@ -1,5 +1,5 @@
-//! The last things that happened, in the order of the journal. Bounded in number and in bytes: the oldest make room.
-//! Its readers have a cursor each, the position up to which they have seen; it knows nothing of them.
+//! The latest events, in the order of the journal. Bounded in number and in bytes: the oldest make room. Its readers
+//! have a cursor each, the position up to which they have seen; it knows nothing of them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,10 +10,10 @@ use leasehold_journal::{Epoch, Happened, History, Position};
 /// Room for an event and its names, on average. Names of a kilobyte each make the ring hold fewer events, not more bytes.
 const BYTES_PER_EVENT: usize = 512;
 
-/// Room set aside at once, so that growing never copies what is there on the committer's thread. Untouched, it costs nothing.
+/// Room set aside at once, so that growing never copies events on the committer's thread. Untouched, it costs nothing.
 const RESERVED_MAX: usize = 1 << 20;
 
-/// Where something stands in the history of this data: what `Last-Event-ID` says.
+/// A place in the history of this data: the value of `Last-Event-ID`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventId {
     pub(crate) epoch: Epoch,
@@ -45,11 +45,11 @@ pub(super) struct Ring {
     events: VecDeque<Happened>,
     events_max: usize,
     bytes: usize,
-    /// Everything that happened after this position is here.
+    /// Every event after this position is here.
     complete_after: Position,
     /// … which is since then.
     complete_since: Wall,
-    /// Who ruled when: each epoch and the position after which it began. The last one is the present.
+    /// The reigns: each epoch and the position after which it began. The last one is the present.
     reigns: VecDeque<(Epoch, Position)>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Ring {
 pub(super) enum Resume {
     /// Exactly where it left.
     After(Position),
-    /// Not where it left, but from what there is.
+    /// Not where it left, but from the oldest event that is kept.
     Gap { reason: &'static str, after: Position },
 }
 
@@ -78,7 +78,7 @@ impl Ring {
         }
     }
 
-    /// The partition starts: with what the journal tells of the past, under a new epoch.
+    /// The partition starts: with the past events of the journal, under a new epoch.
     pub(super) fn begin(&mut self, epoch: Epoch, head: Position, history: History, now: Wall) {
         let History { events, complete_after, reigns } = history;
         self.complete_after = complete_after;
@@ -90,7 +90,7 @@ impl Ring {
         }
     }
 
-    /// Says how many of the oldest had to make room.
+    /// Returns how many of the oldest had to make room.
     pub(super) fn push(&mut self, happened: Happened) -> u64 {
         assert!(self.last().is_none_or(|last| last < happened.position), "events come in the order of the journal");
         self.bytes += bytes_of(&happened);
@@ -122,7 +122,7 @@ impl Ring {
         EventId { epoch, position: self.complete_after }
     }
 
-    /// The id of the last thing that happened, or where that would stand.
+    /// The id of the latest event, or the place it would have.
     pub(super) fn newest_id(&self) -> EventId {
         self.events.back().map_or_else(|| self.oldest_id(), EventId::of)
     }
@@ -206,7 +206,7 @@ impl Ring {
     }
 }
 
-/// What an event takes up, names counted as if nobody shared them.
+/// The bytes of an event, with names counted as if they were not shared.
 fn bytes_of(happened: &Happened) -> usize {
     let effect = &happened.effect;
     let from = match &effect.what {

@@ -23,19 +23,19 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells a proxy in front that the stream is not to be gathered up.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What a reader asks for.
+/// The subscription of a reader.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(super) filter: Filter,
     pub(super) last_seen: Option<EventId>,
-    /// By what right, where callers sign on.
+    /// The right by which it reads, where callers sign on.
     pub(super) standing: Option<Box<Standing>>,
     /// Where its reader is.
     pub(super) ip: Option<IpAddr>,
 }
 
 impl Subscription {
-    /// It lasts no longer than its reader would be let in.
+    /// It lasts only as long as its reader would be let in.
     pub(crate) fn by(&mut self, ip: IpAddr) {
         self.ip = Some(ip);
     }
@@ -55,7 +55,7 @@ pub(crate) struct Filter {
 #[derive(Debug)]
 pub(super) enum Wanted {
     Key(PublicKey),
-    /// Of whatever kind.
+    /// Of any kind.
     Name(String),
 }
 

@@ -27,7 +27,7 @@ fn id(text: &str) -> EventId {
     EventId::parse(text).unwrap()
 }
 
-/// Two lives before this one, epochs 2 and 5, with ids that nobody used in between; this one is epoch 7.
+/// Two lives before this one, epochs 2 and 5, with ids that were not used in between; this one is epoch 7.
 fn ring_with_history(events_max: usize) -> Ring {
     let mut ring = Ring::new(events_max);
     let history = History {
@@ -87,7 +87,7 @@ fn whoever_cannot_be_told_everything_is_told_so() {
         ("2.9", too_old),
         ("1.3", too_old),
         ("7.9", too_old),
-        // Positions that were reached by others, or by nobody.
+        // Positions that other epochs reached, or none.
         ("1.12", another),
         ("2.19", another),
         ("5.17", another),
@@ -144,8 +144,8 @@ fn long_names_make_the_ring_shorter_and_not_larger() {
 }
 
 proptest! {
-    /// However the reading is cut into looks, scans and reconnects, and whatever is pushed in between: what comes out is
-    /// what was pushed and wanted, once each and in order, or the reader was told that it fell behind.
+    /// Any cut of the reading into looks, scans and reconnects, with events pushed in between, gives the wanted events,
+    /// once each and in order, or tells the reader that it fell behind.
     #[test]
     fn no_hole_and_no_duplicate(steps in proptest::collection::vec((0..4u64, 1..4usize, 1..3usize, any::<bool>()), 1..60)) {
         let mut ring = Ring::new(8);
@@ -249,7 +249,7 @@ async fn a_reader_that_falls_behind_is_cut_and_told_where_it_was() {
         ]
     );
     assert!(slow.next().await.is_none(), "that was the last of it");
-    // Whoever comes back is told of the gap, and goes on with what there is.
+    // A reader that comes back is told of the gap, and goes on with the events that are left.
     let (lines, back) = next(reader(&observer, Some("1.2")), "").await;
     assert!(
         lines.contains(&r#"data: {"reason":"older than what is kept","oldest_id":"1.100"}"#.to_owned()),
@@ -268,7 +268,8 @@ async fn a_reader_that_wants_little_passes_over_the_rest() {
     let (_, mut picky) = next(picky, "").await;
     for round in 1..=10 {
         push(&observer, round * 5 - 4..=round * 5);
-        // It would fall behind if only what it is told moved it on, and it could not resume if it was not told so.
+        // It would fall behind if only events sent to it moved it on, and it could not resume if it was not told the
+        // id.
         let ids;
         (ids, picky) = next(picky, "id: ").await;
         assert_eq!(ids, [format!("1.{}", round * 5)]);

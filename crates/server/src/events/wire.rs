@@ -14,7 +14,7 @@ use crate::observe::key::{public_name, write_key};
 /// How soon a browser is to come back, in milliseconds.
 const RETRY_MS: u32 = 1_000;
 
-/// The last thing a reader hears when the service stops. A comment, as it is none of its business what happens next.
+/// The last thing a reader hears when the service stops. A comment, as later events do not concern it.
 pub(super) const GOODBYE: &[u8] = b": shutting down\n\n";
 
 /// The first thing a reader hears. Its id is where it goes on from, so that it can also resume when nothing else comes.
@@ -43,7 +43,7 @@ pub(super) fn lagging(sent: EventId) -> Vec<u8> {
         .string("error", "too slow: events were dropped that had not been read yet")
         .string("resume_from", &sent.to_string());
     let mut frame = Vec::new();
-    // Without an id, so that whoever comes back says what it saw last.
+    // Without an id, so that a reader that comes back names the last event it saw.
     write_frame(&mut frame, None, "lagging", &object.end());
     frame
 }
@@ -102,7 +102,7 @@ pub(crate) fn write_event(object: &mut Object, happened: &Happened, digester: &D
     write_key(object, kind, &public_name(resource, digester));
     object.optional_string("client", client.as_deref());
     match claim {
-        // A lease's id is a secret, and a lock's is of no use to anybody.
+        // A lease's id is a secret, and a lock's is of no use to a reader.
         Some(claim) if kind == Kind::Claim => object.uuid("claim", claim.0),
         _ => object.null("claim"),
     };
@@ -133,7 +133,7 @@ pub(crate) fn write_event(object: &mut Object, happened: &Happened, digester: &D
         .optional_seconds("ttl_s", told.ttl_us);
 }
 
-/// What only some events tell.
+/// The members that only some events have.
 #[derive(Default)]
 struct Told<'a> {
     waited_us: Option<u64>,

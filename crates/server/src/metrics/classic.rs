@@ -8,7 +8,8 @@ use http::header::{ACCEPT, HeaderMap};
 pub(crate) const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub(crate) const CLASSIC_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether the scraper reads OpenMetrics. Prometheus says so; curl does not and gets the format everybody reads.
+/// Returns whether the scraper reads OpenMetrics. Prometheus says so; curl does not and gets the format that every tool
+/// reads.
 pub(crate) fn accepts_openmetrics(headers: &HeaderMap) -> bool {
     let mut accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.any(|value| value.contains("application/openmetrics-text"))

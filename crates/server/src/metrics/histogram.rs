@@ -20,7 +20,8 @@ struct Inner {
     bounds: Vec<u64>,
     counts: Vec<AtomicU64>,
     sum: AtomicU64,
-    /// How many of what goes in are one of what is shown. (Dividing by a million is exact where multiplying is not.)
+    /// How many units of the input are one unit of the output. (Dividing by a million is exact where multiplying is
+    /// not.)
     per: f64,
 }
 
@@ -59,7 +60,7 @@ impl EncodeMetric for Histogram {
         let shown_bounds = bounds.iter().map(|&bound| float(bound) / per).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> =
             shown_bounds.zip(counts.iter().map(|count| count.load(Ordering::Relaxed))).collect();
-        // Added up from what was read, so that it agrees with the buckets while others write.
+        // Computed from the buckets that were read, so that it agrees with them while others write.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = float(sum.load(Ordering::Relaxed)) / per;
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None::<&HashMap<usize, Exemplar<_, f64>>>)

@@ -1,6 +1,6 @@
 //! Numbers for machines to watch, in Prometheus' text formats. Labels are kinds, dialects, statuses and endings, never
-//! names or ids, so their number is fixed when the program is written. What each one means to an operator is in
-//! `docs/operations.md`; nothing on the way of a request takes a lock in here.
+//! names or ids, so their number is fixed when the program is written. `docs/operations.md` explains each one to an
+//! operator; nothing on the path of a request takes a lock in here.
 
 mod classic;
 mod grid;
@@ -54,7 +54,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: Connections,
     pub(crate) events: Events,
 
-    // What happened to claims.
+    // The changes of claims.
     grants: PerKind<Counter>,
     waits: PerKind<Counter>,
     renewals: PerKind<Counter>,
@@ -75,7 +75,7 @@ pub(crate) struct Metrics {
     file_bytes: Gauge,
     store_low: Gauge,
 
-    // As it is when somebody looks.
+    // Read when the metrics are scraped.
     holders: PerKind<Gauge>,
     waiters: PerKind<Gauge>,
     resources: PerKind<Gauge>,
@@ -104,20 +104,20 @@ pub(crate) struct Connections {
     pub(crate) certificate_ends: Gauge,
 }
 
-/// Whoever follows the event stream.
+/// The readers of the event stream.
 #[derive(Debug)]
 pub(crate) struct Events {
     pub(crate) readers: Gauge,
     /// Events put into the ring.
     pub(crate) told: Counter,
-    /// Events that fell out of the ring to make room, so that nobody can resume from them any more.
+    /// Events that fell out of the ring to make room, so that no reader can resume from them any more.
     pub(crate) dropped: Counter,
     /// Readers that fell too far behind.
     pub(crate) readers_cut: Counter,
 }
 
 impl Events {
-    /// As they are now; told and dropped are counted by the ring.
+    /// The present numbers; the ring counts told and dropped events.
     pub(crate) fn count(&self, readers: usize, counts: Counts) {
         self.readers.set(readers as u64);
         self.told.inner().store(counts.told, Ordering::Relaxed);
@@ -314,7 +314,7 @@ impl Metrics {
         self.requests.answered(dialect, status, took);
     }
 
-    /// What the settings allow, for graphs and alerts to compare with.
+    /// The limits of the settings, for graphs and alerts to compare with.
     pub(crate) fn limits(&self, waiters_max: usize, connections_max: u32) {
         self.waiters_max.set(waiters_max as u64);
         self.connections.max.set(connections_max.into());

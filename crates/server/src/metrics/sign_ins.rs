@@ -1,4 +1,4 @@
-//! Who was let in and who was not, by source; and what was refused, by the action that was missing.
+//! Sign-ins by source and outcome, and denials by the missing action.
 
 use leasehold_auth::{Action, Source};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -40,7 +40,7 @@ impl SignIns {
         let denials = Family::default();
         registry.register("denials", "Requests denied, by the action that was missing", denials.clone());
         let shown = SignIns { requests: Grid::new(requests), denials: Grid::new(denials) };
-        // From the start: whoever watches for refusals would not see them grow from nothing.
+        // From the start: an operator who watches for refusals would not see them grow from nothing.
         for source in Source::ALL.into_iter().map(Some).chain([None]) {
             shown.counter(source, REFUSED);
         }

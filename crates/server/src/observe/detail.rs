@@ -1,4 +1,4 @@
-//! One resource in full, and what happened to it.
+//! One resource in full, and its events.
 
 use http::{Response, StatusCode};
 use leasehold_engine::{Command, HolderLine, HolderState, Inspection, Reply as Engine, ResourceKey, WaiterLine, Wall};
@@ -54,7 +54,7 @@ pub(super) async fn show(
     key: &PublicKey,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    // What no pool has is asked for like one that nobody has, so that both are answered alike.
+    // An unknown digest is looked up like the id of a pool that does not exist, so that both get the same answer.
     let resource = resolve(observer, driver, key).await?.unwrap_or(ResourceKey::Pool(0));
     let (reply, answer) = asked_of(driver, Command::Inspect { resource }, id).await?;
     let Engine::Inspection(inspection) = answer else { unreachable!("an inspection is answered as one: {answer:?}") };
@@ -121,7 +121,7 @@ fn detail_len(client: Option<&str>, metadata: Option<&str>) -> usize {
     320 + client.map_or(0, str::len) + metadata.map_or(0, str::len)
 }
 
-/// Also of what is no longer there: that is when people ask what happened.
+/// Also of a resource that is gone: that is when people ask what happened.
 pub(super) async fn history(
     observer: &Observer,
     driver: &Handle,

@@ -11,7 +11,7 @@ use aws_lc_rs::hmac;
 /// Digests whose pool is remembered, so that it is found again without looking at all pools.
 const REMEMBERED_MAX: usize = 16_384;
 
-/// What a pool is called where its id must not be.
+/// The name of a pool where its id must not appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PoolDigest(u128);
 
@@ -58,14 +58,14 @@ impl Digester {
         PoolDigest(self.digest(&message))
     }
 
-    /// What the digest is for comes first in the message, so that the secret may serve for several things.
+    /// The purpose of the digest comes first in the message, so that the secret may serve several purposes.
     fn digest(&self, message: &[u8]) -> u128 {
         let digest = hmac::sign(&self.key, message);
         let (half, _) = digest.as_ref().split_first_chunk::<16>().expect("it has 32 bytes");
         u128::from_be_bytes(*half)
     }
 
-    /// The same, and remembers whose it is.
+    /// The same, and remembers the pool of the digest.
     pub(crate) fn remember(&self, pool: u128) -> PoolDigest {
         let digest = self.of(pool);
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Digester {
         digest
     }
 
-    /// Whose digest this is, if it was remembered.
+    /// The pool of this digest, if it was remembered.
     pub(crate) fn recall(&self, digest: PoolDigest) -> Option<u128> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).copied()
     }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(one.of(7), Digester::new([1; 32]).of(7));
         assert_ne!(one.of(7), one.of(8));
         assert_ne!(one.of(7), other.of(7));
-        // Stays what it was in an earlier version: digests are kept in bookmarks and logs.
+        // Stays the same as in earlier versions: digests are kept in bookmarks and logs.
         assert_eq!(one.of(7).to_string(), "6c371b0f4fd9cfd51bf3e38d384c14af");
     }
 
@@ -101,7 +101,7 @@ mod tests {
         let one = Digester::new([1; 32]);
         assert_eq!(one.service(), Digester::new([1; 32]).service());
         assert_ne!(one.service(), Digester::new([2; 32]).service());
-        // Stays what it was in an earlier version: clients compare what they heard before and after an upgrade.
+        // Stays the same as in earlier versions: clients compare it before and after an upgrade.
         assert_eq!(one.service(), "21c56a4fb45a88622ba992fa2a93257a");
     }
 

@@ -1,7 +1,7 @@
-//! Orders that hold still. A list by waiters or by expiry is in an order that changes all the time, so a page cannot say
-//! where the next one begins: whatever moves across that place is missed or shown twice. So the order is kept as it was
-//! when the first page was asked for, and the pages after it are cut from that. Kept are keys alone, bounded in number,
-//! in bytes and in time; the oldest make room.
+//! Orders that hold still. A list by waiters or by expiry is in an order that changes all the time, so a page cannot
+//! say where the next one begins: a resource that moves across that place is missed or shown twice. So the order is
+//! kept as it was when the first page was asked for, and the pages after it are cut from that. Kept are keys alone,
+//! bounded in number, in bytes and in time; the oldest make room.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use leasehold_engine::ResourceKey;
 pub(super) const KEPT_US: u64 = 5 * 60 * 1_000_000;
 /// Orders kept at once …
 const ORDERS_MAX: usize = 64;
-/// … and what all of them may take up.
+/// … and the bytes that all of them may use.
 const BYTES_MAX: usize = 32 << 20;
 /// Most resources in one order, …
 pub(super) const LENGTH_MAX: usize = 100_000;
 /// … fewer where their names are long.
 const ORDER_BYTES_MAX: usize = BYTES_MAX / 4;
 
-/// Orders of lists that somebody pages through. `Q` is what the list was asked for with.
+/// Orders of lists that a caller pages through. `Q` is the query of the list.
 #[derive(Debug)]
 pub(super) struct Frozen<Q> {
     orders: Mutex<Orders<Q>>,
@@ -55,7 +55,7 @@ impl<Q: PartialEq> Frozen<Q> {
         Frozen { orders: Mutex::new(Orders { kept: VecDeque::new(), bytes: 0 }) }
     }
 
-    /// Keeps an order. Gives the number to find it by, and as much of it as is kept.
+    /// Keeps an order. Returns the number to find it by, and as much of it as is kept.
     pub(super) fn keep(&self, query: Q, mut keys: Vec<ResourceKey>, now_us: u64) -> (u64, Arc<[ResourceKey]>) {
         let mut bytes = 0;
         let mut length = 0;

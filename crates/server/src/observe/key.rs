@@ -1,4 +1,4 @@
-//! Resources as whoever watches names them: `claim:NAME`, `lock:JOB`, `pool:DIGEST`.
+//! The names of resources for observers: `claim:NAME`, `lock:JOB`, `pool:DIGEST`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::digest::{Digester, PoolDigest};
 use crate::dialect::NAME_MAX;
 use crate::http::json::write::Object;
 
-/// A resource that was named. Whether there is such a one is another matter.
+/// A resource that was named. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PublicKey {
     /// A claimed resource or a lock; a pool once its id is known.
@@ -44,7 +44,7 @@ pub(crate) fn parse_kind(text: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| kind.as_str() == text)
 }
 
-/// The name of a resource, or what stands for it.
+/// The name of a resource, or its substitute.
 pub(crate) fn public_name(resource: &ResourceKey, digester: &Digester) -> Arc<str> {
     match resource {
         ResourceKey::Pool(id) => Arc::from(digester.of(*id).to_string()),

@@ -1,12 +1,12 @@
-//! What to call a holder whose claim has no client: what it said along with its claim often names it. The dashboard looks for
-//! the same in what it is shown in full (`dashboard/assets/history.js`).
+//! The name of a holder whose claim has no client: the metadata of the claim often contains one. The dashboard looks
+//! for the same in metadata that it gets in full (`dashboard/assets/history.js`).
 
 use serde_json::Value;
 
 /// In this order.
 const FIELDS: [&str; 8] = ["client", "owner", "user", "name", "who", "job", "host", "by"];
 
-/// More than this is not looked into: a list goes over everything there is.
+/// Longer metadata is not looked into: a list goes over all resources.
 const METADATA_MAX: usize = 1_024;
 
 /// A text alone is a label up to this length; beyond it, it is a story.
@@ -29,7 +29,7 @@ pub(super) fn label_of(metadata: &str) -> Option<String> {
 
 /// False where no label can have `lower_case` in it, at a glance.
 pub(super) fn may_have(metadata: &str, lower_case: &str) -> bool {
-    // What is escaped looks different.
+    // Escaped text looks different.
     metadata.len() <= METADATA_MAX && (metadata.contains('\\') || metadata.to_lowercase().contains(lower_case))
 }
 

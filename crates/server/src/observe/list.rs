@@ -1,8 +1,8 @@
 //! `GET /v1/observe/resources`: all resources, filtered, sorted and counted. The engine is surveyed slice by slice, so
-//! that a list of a hundred thousand holds up nobody, and only the lines of the page are kept.
+//! that a list of a hundred thousand holds up no other caller, and only the lines of the page are kept.
 //!
-//! Names do not change, so a page by name begins after the last name of the page before, whatever came and went. Other
-//! orders do not hold still; the pages after the first are cut from the order as it was then (`frozen`).
+//! Names do not change, so a page by name begins after the last name of the page before, even if resources came or
+//! went. Other orders do not hold still; the pages after the first are cut from the order as it was then (`frozen`).
 
 use std::borrow::Cow;
 use std::collections::{BinaryHeap, HashMap};
@@ -43,11 +43,11 @@ pub(crate) struct List {
     wanted: Wanted,
     limit: usize,
     after: Option<After>,
-    /// … and past so many more, as of the moment it is asked for: for somebody who leaps far ahead.
+    /// … and past so many more, as of the moment of the call: for a caller that leaps far ahead.
     offset: usize,
 }
 
-/// What is to be listed.
+/// The filter and order of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     kind: Option<Kind>,
@@ -60,7 +60,7 @@ pub(super) struct Wanted {
 /// Where a page begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum After {
-    /// Right after this name, whatever came or went meanwhile.
+    /// Right after this name, even if resources came or went meanwhile.
     Name(Place),
     /// At this place of an order that was kept.
     Frozen { id: u64, index: usize },
@@ -93,7 +93,7 @@ enum Sort {
     Expiry,
 }
 
-/// Where a resource stands in a list: by what it is sorted by, then by name, then by kind.
+/// The place of a resource in a list: by its sort key, then by name, then by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     rank: u64,
@@ -217,7 +217,7 @@ impl Ord for Listed {
     }
 }
 
-/// What a survey found.
+/// The result of a survey.
 #[derive(Debug, Default)]
 struct Found {
     /// The first ones after the cursor, the last of them on top; one more than the page has, if there are more.
@@ -225,7 +225,7 @@ struct Found {
     counted: Counted,
 }
 
-/// Everything, by kind and by state, and how much of it was wanted.
+/// All resources, by kind and by state, and how many were wanted.
 #[derive(Debug, Default)]
 struct Counted {
     total: u64,
@@ -243,7 +243,7 @@ impl Counted {
 }
 
 impl Found {
-    /// Takes a line in. Gives its place if it is wanted.
+    /// Takes a line in. Returns its place if it is wanted.
     fn take(
         &mut self,
         list: &List,
@@ -502,7 +502,7 @@ fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
     object.name("counts").extend_from_slice(&counts.end());
     let resources = array(&lines, |object, (name, line)| {
         if let ResourceKey::Pool(pool) = line.resource {
-            // Whoever sees it may look at it next.
+            // The caller that sees it may look at it next.
             observer.digester().remember(pool);
         }
         write_line(object, line, name);
@@ -515,7 +515,7 @@ fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
 /// About how long a line is.
 fn line_len(line: &ResourceLine) -> usize {
     let name_len = line.resource.name().map_or(32, |name| name.len());
-    // In a key and a name; a label of the holder is cut to what fits a line.
+    // In a key and a name; a label of the holder is cut to the length of a line.
     256 + 2 * name_len + line.holder.as_ref().map_or(128, |holder| holder.len())
 }
 

@@ -1,4 +1,4 @@
-//! What happened, in the log. Pools are not named there: their id is a credential.
+//! The log lines of effects. Pools are not named there: their id is a credential.
 
 use leasehold_engine::{Effect, Ending, ResourceKey, What};
 

@@ -1,6 +1,6 @@
-//! What happened, once it is durable, and whoever watches: the log, metrics, events, and the endpoints that show the
-//! service as it is. What happens is taken in on the committer's thread, so that is brief, and nothing is put into words
-//! there for nobody.
+//! Durable changes and their observers: the log, metrics, events, and the endpoints that show the state of the service.
+//! Changes come in on the committer's thread, so that part is brief, and words are made there only if a reader wants
+//! them.
 //!
 //! ```text
 //!  committer ── happened ──▶ log, metrics            GET /v1/observe/…  ─▶ `list`, `detail`: the engine, slice by slice
@@ -37,7 +37,7 @@ pub(crate) use routes::{Action, Asked, answer, endpoints, parse};
 pub struct Observer {
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
-    /// Whose turn it is to go over all resources.
+    /// Permits to go over all resources.
     surveys: Semaphore,
     /// Orders of lists that are paged through.
     frozen: frozen::Frozen<list::Wanted>,
@@ -51,7 +51,7 @@ impl Default for Observer {
 }
 
 impl Observer {
-    /// Keeps the last `events_kept` events for whoever comes later.
+    /// Keeps the last `events_kept` events for readers that come later.
     pub fn new(events_kept: usize) -> Self {
         Observer {
             metrics: Metrics::default(),
@@ -71,7 +71,7 @@ impl Observer {
         self.metrics.connections.certificate_ends.set(not_after_s);
     }
 
-    /// Brings those metrics up to date that are counted elsewhere.
+    /// Updates the metrics that are counted elsewhere.
     pub(crate) fn count_events(&self) {
         self.metrics.events.count(self.events.readers(), self.events.counts());
     }
@@ -84,7 +84,7 @@ impl Witness for Observer {
         self.events.begin(epoch, head, history, wall);
     }
 
-    /// Streams end, so that nobody holds up the end.
+    /// Streams end, so that none holds up the end.
     fn close(&self) {
         self.events.close();
     }
@@ -103,7 +103,7 @@ impl Witness for Observer {
         self.metrics.checkpointed();
     }
 
-    /// Counted and logged, in whatever order.
+    /// Counted and logged, in any order.
     fn happened(&self, happened: &[Happened]) {
         for Happened { effect, .. } in happened {
             self.metrics.effect(effect);
@@ -115,7 +115,7 @@ impl Witness for Observer {
         }
     }
 
-    /// Kept for whoever watches. To be called in the order of the journal.
+    /// Kept for observers. To be called in the order of the journal.
     fn record(&self, happened: &[Happened], totals: &Totals) {
         if !happened.is_empty() {
             self.events.push(happened, totals);

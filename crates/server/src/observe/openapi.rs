@@ -1,5 +1,5 @@
-//! Watching and running the service, for the OpenAPI document: what each call takes and answers. It says what `routes`, `list`,
-//! `detail`, `series` and `events` do.
+//! Watching and running the service, for the OpenAPI document: what each call takes and answers. It describes what
+//! `routes`, `list`, `detail`, `series` and `events` do.
 
 use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Ending, Kind, ResourceState};

@@ -1,4 +1,4 @@
-//! The endpoints for whoever watches and for whoever runs the service, and their requests as questions to the engine.
+//! The endpoints for observers and operators, and their requests as questions to the engine.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>, observer: &Observer) -> Res
     })
 }
 
-/// Whatever is no key names nothing that exists.
+/// A text that is no key names no resource.
 fn key_in_path(call: &Call<'_>) -> Result<PublicKey, Problem> {
     PublicKey::parse(&call.params.decoded("key")?).ok_or_else(no_such_resource)
 }
@@ -193,7 +193,7 @@ async fn find_pool(
     Ok(reply.positioned(response::json(StatusCode::OK, id, object.end())))
 }
 
-/// Asks the engine. All it can refuse here is to know the resource.
+/// Asks the engine. It can only refuse because it does not know the resource.
 pub(super) async fn asked_of<'a>(
     driver: &Handle,
     command: Command,
@@ -210,7 +210,7 @@ pub(super) async fn asked_of<'a>(
     }
 }
 
-/// The resource a key stands for. A pool that nobody asked for lately is looked for among all pools.
+/// The resource a key stands for. A pool that no caller asked for lately is looked for among all pools.
 pub(super) async fn resolve(
     observer: &Observer,
     driver: &Handle,

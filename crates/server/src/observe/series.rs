@@ -1,5 +1,5 @@
-//! The last ten minutes, second by second, for charts: what happened in each, how long was waited, and how much was held.
-//! A fixed number of buckets, each with a small histogram of waits.
+//! The last ten minutes, second by second, for charts: the events of each, how long callers waited, and how much was
+//! held. A fixed number of buckets, each with a small histogram of waits.
 
 use leasehold_engine::{Ending, Kind, Totals, Wall, What};
 use leasehold_journal::Happened;
@@ -25,13 +25,13 @@ struct Bucket {
     renewals: u32,
     expiries: u32,
     ended: u32,
-    /// As of the last thing that happened in it.
+    /// As of the last event in it.
     holders: u32,
     waiters: u32,
-    /// By how much that is more than before it, as far as what happened tells.
+    /// The difference to the number before it, as far as the events tell.
     holders_more: i32,
     waiters_more: i32,
-    /// How many grants had waited for how long; empty while nobody had.
+    /// How many grants had waited for how long; empty while none had.
     waited: Vec<u32>,
 }
 
@@ -81,13 +81,13 @@ impl Bucket {
         }
     }
 
-    /// How many held something and waited until then.
+    /// The holders and waiters before it.
     fn before(&self) -> (u32, u32) {
         let before = |count: u32, more: i32| count.saturating_add_signed(more.saturating_neg());
         (before(self.holders, self.holders_more), before(self.waiters, self.waiters_more))
     }
 
-    /// How long those waited of whom `part` percent waited no longer; `None` when nobody was granted anything.
+    /// The wait that `part` percent of the grants did not exceed; `None` without a grant.
     fn percentile_us(&self, part: u64) -> Option<u64> {
         let count: u64 = self.waited.iter().map(|&count| u64::from(count)).sum();
         let rank = (count * part).div_ceil(100).max(1);
@@ -100,7 +100,7 @@ impl Bucket {
     }
 }
 
-/// Which of the counts a wait belongs to. The first is for those who did not wait.
+/// Which of the counts a wait belongs to. The first is for grants that did not wait.
 fn magnitude(waited_us: u64) -> usize {
     if waited_us == 0 {
         return 0;
@@ -146,12 +146,13 @@ impl Series {
         }
     }
 
-    /// The last ten minutes, oldest first, the present second included. Where nothing happened things stayed as they were.
+    /// The last ten minutes, oldest first, the present second included. In a second without an event the numbers stayed
+    /// as they were.
     pub(crate) fn window(&self, now: Wall, totals: &Totals) -> Window {
         let last = now.0 / S_US;
         let seconds = last.saturating_sub(BUCKETS as u64 - 1)..=last;
         let known = |second| self.buckets[index(second)].as_ref().filter(|bucket| bucket.second == second);
-        // Before the first thing that is known to have happened, things were as they had been until it.
+        // Before the first known event, the numbers were as they had been until it.
         let first_known = seconds.clone().find_map(known);
         let (mut holders, mut waiters) = first_known.map_or(counts(totals), Bucket::before);
         let buckets = seconds.map(|second| {
@@ -171,7 +172,7 @@ fn index(second: u64) -> usize {
     usize::try_from(second % BUCKETS as u64).expect("it is small")
 }
 
-/// Who holds something, and who waits.
+/// The numbers of holders and waiters.
 fn counts(totals: &Totals) -> (u32, u32) {
     let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let holding = Kind::ALL.into_iter().map(|kind| totals.of(kind).holding).sum();

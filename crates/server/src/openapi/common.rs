@@ -1,4 +1,5 @@
-//! What operations share: the headers of answers, the errors that any call may meet, and the schema of an error.
+//! The shared parts of operations: the headers of answers, the errors that any call may meet, and the schema of an
+//! error.
 
 use serde_json::{Map, Value, json};
 
@@ -66,7 +67,7 @@ const ANSWERS: [(u16, &str, bool); 13] = [
     (503, "Unavailable", true),
 ];
 
-/// References to what an operation may be answered with beside its own answers.
+/// References to the answers that an operation may get beside its own.
 pub(super) fn answers(is_durable: bool) -> impl Iterator<Item = (u16, Value)> {
     ANSWERS
         .into_iter()

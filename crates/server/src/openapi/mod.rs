@@ -1,6 +1,7 @@
 //! The HTTP contract for machines: an OpenAPI 3.1 document made from the table of endpoints, so that it lists exactly what the
-//! router serves. What each operation takes and answers stands beside its code (`dialect/*/openapi.rs` and their like), in an
-//! exhaustive match: an action without a description does not compile. `docs/openapi.json` is this document, written down.
+//! router serves. The inputs and answers of each operation stand beside its code (`dialect/*/openapi.rs` and their
+//! like), in an exhaustive match: an action without a description does not compile. `docs/openapi.json` is this
+//! document, written down.
 
 mod common;
 mod operation;
@@ -20,7 +21,7 @@ use crate::http::router::Endpoint;
 use crate::observe;
 use crate::settings::Settings;
 
-/// What a listener with this face serves, under these settings.
+/// The document of a listener with this face, under these settings.
 pub fn document(face: Face, settings: &Settings) -> Value {
     let endpoints = endpoints(face);
     let mut paths: Map<String, Value> = Map::new();
@@ -108,7 +109,7 @@ fn schemas(settings: &Settings) -> Map<String, Value> {
     schemas
 }
 
-/// Every endpoint of the router, for whoever holds the document against it.
+/// Every endpoint of the router, for a test that compares the document with it.
 pub fn served(face: Face) -> Vec<(Method, &'static str)> {
     endpoints(face).into_iter().map(|endpoint| (endpoint.method, endpoint.pattern)).collect()
 }

@@ -1,5 +1,5 @@
-//! One operation: a method at a path, what goes in and what may come out. What every operation may be answered with is added
-//! here, so that each one's own file has only what is its own.
+//! One operation: a method at a path, its inputs and its answers. This file adds the answers that every operation may
+//! get, so that each one's own file has only its own.
 
 use std::collections::BTreeMap;
 
@@ -68,11 +68,11 @@ pub(crate) struct Operation {
     parameters: Vec<Value>,
     body: Option<Value>,
     answers: BTreeMap<u16, Answer>,
-    /// Whether it goes through the engine, and so depends on the store and on limits.
+    /// `true` if it goes through the engine, and so depends on the store and on limits.
     is_durable: bool,
 }
 
-/// What may come out.
+/// An answer of an operation.
 #[derive(Debug)]
 pub(crate) struct Answer {
     description: &'static str,
@@ -103,7 +103,7 @@ impl Operation {
         self
     }
 
-    /// It asks nothing of the engine.
+    /// It does not involve the engine.
     #[must_use]
     pub(crate) fn offhand(mut self) -> Self {
         self.is_durable = false;
@@ -251,7 +251,7 @@ impl Answer {
         self
     }
 
-    /// What can be done with the answer: another operation, and what it takes from here.
+    /// A link from the answer: another operation, and the values it takes from here.
     #[must_use]
     pub(crate) fn link(mut self, operation: &str, parameters: &Value, body: Option<Value>) -> Self {
         let mut link = json!({"operationId": operation, "parameters": parameters});

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// What a value looks like.
+/// The schema of a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema(Map<String, Value>);
 
@@ -75,7 +75,7 @@ impl Schema {
         Schema::any().with("$ref", format!("#/components/schemas/{name}"))
     }
 
-    /// Whatever fits one of these.
+    /// A value that fits one of these.
     pub(crate) fn either(schemas: impl IntoIterator<Item = Schema>) -> Self {
         let schemas: Vec<Value> = schemas.into_iter().map(Value::from).collect();
         Schema::any().with("anyOf", schemas)

@@ -1,4 +1,4 @@
-//! What belongs to no dialect: health, metrics, this document, and pages for people.
+//! Operations that belong to no dialect: health, metrics, this document, and pages for people.
 
 use serde_json::{Value, json};
 

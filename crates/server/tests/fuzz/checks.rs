@@ -6,11 +6,11 @@ use leasehold_server::duration::{DurationError, format_us, parse_go, parse_setti
 use leasehold_server::http::json::{AboveMax, Least, Object, Seconds};
 use leasehold_server::http::query::{Query, decode_segment};
 
-/// What is told to a caller is one short line that can be printed.
+/// An error for a caller is one short line that can be printed.
 fn is_sentence(text: &str) -> u64 {
     assert!(!text.is_empty() && text.chars().count() < 400, "{} characters: {text}", text.chars().count());
     assert!(!text.chars().any(char::is_control), "{text:?}");
-    // The words without what was quoted: that would make every input different.
+    // The words without the quoted value: that would make every input different.
     let words = text.split_whitespace().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()));
     leasehold_fuzz::outcome(&words.collect::<Vec<_>>())
 }
@@ -23,7 +23,7 @@ pub(crate) fn body(bytes: &[u8]) -> u64 {
         Ok(object) => object,
         Err(error) => return is_sentence(&error.0),
     };
-    // Whatever is let through is JSON to everybody else as well, and means the same.
+    // An accepted body is JSON to every other reader as well, and means the same.
     let reference = reference.expect("stricter than serde_json");
     let reference = reference.as_object().expect("a body is an object");
     let mut outcomes = vec![reference.len() as u64];

@@ -30,7 +30,7 @@ pub(crate) fn contract() -> &'static Contract {
 }
 
 impl Contract {
-    /// What is wrong with an answer. A call to a path or with a method that nobody serves has no operation to go by.
+    /// The fault of an answer. A call to a path or with a method that is not served has no operation to compare with.
     pub(crate) fn fault(&self, method: &str, target: &str, answer: &Answer) -> Option<String> {
         let Answer { status, body, .. } = answer;
         let Some((id, operation)) = self.operation(method, target) else {
@@ -82,7 +82,7 @@ impl Contract {
         Some((id.to_owned(), operation))
     }
 
-    /// What each operation lists by itself, not by reference to what any call may meet.
+    /// The statuses that each operation lists by itself, not by reference to those that any call may get.
     pub(crate) fn own_statuses(&self) -> Vec<(String, String)> {
         let items = self.document["paths"].as_object().into_iter().flat_map(serde_json::Map::values);
         let operations = items.filter_map(Value::as_object).flat_map(serde_json::Map::values);
@@ -116,7 +116,7 @@ impl Contract {
     }
 }
 
-/// Whether a path is one of a pattern's. A slash at the end of the pattern may be missing from the path.
+/// Returns whether a path fits a pattern. A slash at the end of the pattern may be missing from the path.
 fn matches(pattern: &str, path: &str) -> bool {
     let path = if pattern.ends_with('/') && !path.ends_with('/') { format!("{path}/") } else { path.to_owned() };
     let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
@@ -128,7 +128,7 @@ fn matches(pattern: &str, path: &str) -> bool {
         )
 }
 
-/// The document leaves room for members to come. What is there now has to be in it.
+/// The document leaves room for members to come. Every present member has to be in it.
 fn allow_no_other_members(value: &mut Value) {
     match value {
         Value::Object(members) => {

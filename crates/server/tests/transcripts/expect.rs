@@ -1,4 +1,4 @@
-//! Answers held against what a transcript says, placeholders and all, and written down the way a transcript would.
+//! Answers compared with a transcript, placeholders and all, and written down the way a transcript would.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,11 +11,11 @@ const WIDTH: usize = 118;
 
 const UUID_LEN: usize = 36;
 
-/// What placeholders stand for, in one transcript.
+/// The values of the placeholders in one transcript.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     values: BTreeMap<String, String>,
-    /// All that was asked so far, in lower case: what is in it was not made up by the service.
+    /// All requests so far, in lower case: a text in them was not made up by the service.
     asked: String,
 }
 
@@ -62,7 +62,7 @@ impl Names {
         Ok(filled)
     }
 
-    /// What is wrong with an answer; `None` if nothing is.
+    /// The difference of an answer; `None` if there is none.
     pub(crate) fn check(&mut self, expected: &Expected, answer: &Answer) -> Option<String> {
         let mut wrong = String::new();
         let mut differs = |what: &str, expected: &str, actual: &str| {
@@ -110,7 +110,7 @@ impl Names {
         self.match_beginning(template, actual) == Some("")
     }
 
-    /// The rest after what the template stands for. Names are given as they are met.
+    /// The rest after the part that fits the template. Names are given as they are met.
     fn match_beginning<'t>(&mut self, template: &str, actual: &'t str) -> Option<&'t str> {
         let mut rest = actual;
         for piece in pieces(template) {
@@ -133,7 +133,7 @@ impl Names {
         Some(rest)
     }
 
-    /// What is new was not asked with, and has not been seen under another name.
+    /// A new value was in no request, and has not been seen under another name.
     fn name(&mut self, name: &str, value: &str, is_fit: bool) -> Option<()> {
         let is_known = self.values.contains_key(name) || self.is_named(value);
         if !is_fit || is_known || self.asked.contains(&value.to_ascii_lowercase()) {
@@ -169,7 +169,7 @@ impl Names {
         lines
     }
 
-    /// Puts placeholders where the service made something up.
+    /// Puts placeholders where the service made up a value.
     fn generalise(&mut self, actual: &str) -> String {
         let mut general = String::new();
         let mut rest = actual;

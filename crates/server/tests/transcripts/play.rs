@@ -1,5 +1,5 @@
-//! Plays a transcript: asks what it asks, compares what comes back, and goes on past a difference with what the service
-//! really said, for as long as the requests still make sense.
+//! Plays a transcript: sends its requests, compares the answers, and goes on past a difference with the service's real
+//! answer, for as long as the requests still make sense.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::service::Service;
 pub(crate) struct Played {
     /// The differences, in words.
     pub(crate) faults: Vec<String>,
-    /// The transcript with what the service said.
+    /// The transcript with the service's real answers.
     pub(crate) rewritten: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn play(transcript: &Transcript, runtime: &tokio::runtime::Handle) ->
 enum Fault {
     /// The play cannot go on.
     Stuck(String),
-    /// The answer is another than the transcript has. What it is, and how a transcript would say so.
+    /// The answer is another than the transcript has. The difference, and how a transcript would write it.
     Differs { difference: String, said: Vec<String> },
 }
 
@@ -130,7 +130,7 @@ impl Play {
         self.waiting.remove(name).ok_or_else(|| format!("nobody called {name} waits"))
     }
 
-    /// What the transcript left hanging: a promise that was not looked at.
+    /// A request that the transcript left hanging: a promise that was not checked.
     fn loose_end(&self) -> Option<String> {
         if self.asked.is_some() {
             return Some("the last request has no answer".to_owned());

@@ -1,5 +1,5 @@
-//! Transcripts as text: read into steps, each with the lines it came from so that they can be written again. What a step
-//! does is left to `play`, what an answer must look like to `expect`.
+//! Transcripts as text: read into steps, each with the lines it came from so that they can be written again. `play`
+//! carries out a step, `expect` checks an answer.
 
 use leasehold_server::duration::parse_setting;
 

@@ -133,7 +133,7 @@ impl Service {
         let mut left_us = us;
         while left_us > 0 {
             assert!(soon(|| handle.is_at_rest() || self.opener.is_blocking()), "it does not come to rest");
-            // While nobody holds anything, nothing depends on every tick.
+            // While no lease is held, nothing depends on every tick.
             let step_us = if handle.totals().claims > 0 { left_us.min(TICK_US) } else { left_us };
             handle.advance(step_us);
             left_us -= step_us;
@@ -150,12 +150,12 @@ impl Service {
         self.opener.open_up();
     }
 
-    /// As on SIGTERM: who waits is told, who comes is turned away.
+    /// As on SIGTERM: waiting callers are told, new ones are turned away.
     pub(crate) fn shut_down(&self) {
         self.running().driver.close();
     }
 
-    /// Stops, and some time later starts again with what the store has.
+    /// Stops, and some time later starts again with the content of the store.
     pub(crate) fn be_down(&mut self, us: u64) {
         self.stop();
         self.wall = self.wall.plus(us);

@@ -1,4 +1,5 @@
-//! The store in memory behind a valve, so that a transcript can show what callers hear while the store does not answer.
+//! The store in memory behind a valve, so that a transcript can show the answers to callers while the store does not
+//! answer.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 

@@ -131,7 +131,7 @@ mod tests {
             Err(problem) => {
                 assert_eq!(problem.status, 400);
                 assert!(problem.reason.len() < 600 && !problem.reason.chars().any(char::is_control), "{problem}");
-                // What was said, without what was quoted.
+                // The sentence, without its quoted value.
                 let words = problem.reason.split_whitespace().filter(|word| !word.contains(['"', '…', '\u{fffd}']));
                 leasehold_fuzz::outcome(&words.take(4).collect::<Vec<_>>())
             }

@@ -1,5 +1,5 @@
-//! Lists, page by page. A page is put together from bounded looks at the state, so that a long list holds up nobody;
-//! each claim is shown as it was when it was looked at.
+//! Lists, page by page. A page is put together from bounded looks at the state, so that a long list holds up no other
+//! caller; each claim is shown as it was when it was looked at.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -55,14 +55,14 @@ impl ClaimList {
 }
 
 impl ClaimList {
-    /// Only what this caller may see.
+    /// Only items that this caller may see.
     pub(crate) fn shown_to(&mut self, caller: Caller) {
         self.page.caller = Some(caller);
     }
 }
 
 impl ResourcePage {
-    /// Only what this caller may see.
+    /// Only items that this caller may see.
     pub(crate) fn shown_to(&mut self, caller: Caller) {
         self.0.caller = Some(caller);
     }
@@ -88,14 +88,14 @@ impl Page {
         })
     }
 
-    /// Where the rest is.
+    /// The link to the rest.
     fn next_link(&self, shown: usize) -> HeaderValue {
         let Page { limit, offset, target, base_url, .. } = self;
         let link = format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + shown);
         HeaderValue::try_from(link).expect("a host header and an encoded query make a header value")
     }
 
-    /// Short ones are put into words at once, long ones as they are read.
+    /// Short pages are written at once, long ones as they are read.
     fn answer<T: Send + 'static>(
         &self,
         reply: &Reply<'_>,
@@ -117,7 +117,7 @@ impl Page {
     }
 }
 
-/// What a page shows.
+/// The items of a page.
 #[derive(Debug)]
 struct Shown<T> {
     items: Vec<T>,

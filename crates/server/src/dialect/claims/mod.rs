@@ -30,7 +30,7 @@ pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Res
         Asked::Claims(list) => Box::pin(list::claims(driver, *list, id)).await,
         Asked::Resources(page) => Box::pin(list::resources(driver, page, id)).await,
         Asked::Mistaken { claim, problem } => {
-            // Whatever is asked of a claim that does not exist, it does not exist.
+            // A call about a claim that does not exist gets 404, whatever else is wrong with it.
             let (_, answer) = ask(driver, Command::ViewClaim { claim }.into(), id).await;
             Err(if answer.is_ok() { problem } else { refusal::no_such_claim() })
         }

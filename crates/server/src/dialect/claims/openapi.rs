@@ -1,5 +1,5 @@
-//! Claims and their resources for the OpenAPI document: what each call takes and answers. It says what `routes`, `filter`,
-//! `wire` and `refusal` do.
+//! Claims and their resources for the OpenAPI document: what each call takes and answers. It describes what `routes`,
+//! `filter`, `wire` and `refusal` do.
 
 use leasehold_engine::limits::DURATION_MAX_US;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a claimant is told when the answer is no.
+//! The words of a refusal for a claimant.
 
 use http::{Response, StatusCode};
 use leasehold_engine::{Ending, Refusal};

@@ -68,11 +68,11 @@ pub(crate) enum Asked {
     },
 }
 
-/// What the answer needs to know of the call.
+/// The parts of the call that the answer needs.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(super) action: Action,
-    /// What absolute URLs begin with.
+    /// The beginning of absolute URLs.
     pub(super) base_url: String,
     /// It asked for a longer wait, timeout or ttl than it may have.
     pub(super) clamped: bool,
@@ -136,7 +136,7 @@ fn create(call: &Call<'_>) -> Result<(Acquire, bool), Problem> {
     let timeout_us = timeout.us;
     let metadata = body.json(either(&body, "metadata", "user_data")?, call.settings.max_metadata)?;
     let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
-    // Metadata is the same when its value is, however it is written. Until then it had to be written the same.
+    // Metadata is the same when its value is, in any spelling. Earlier versions compared the spelling.
     let name = key_name(&call.parts.headers)?;
     let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
     let former = name.as_ref().map(|_| asked(metadata.unwrap_or_default().as_bytes()));

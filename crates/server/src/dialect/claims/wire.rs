@@ -29,7 +29,7 @@ pub(super) fn claim_len(view: &ClaimView) -> usize {
         + view.holders.len() * HOLDER_LEN
 }
 
-/// About how long one line of who holds or waits is.
+/// About how long one line about a holder or a waiter is.
 const HOLDER_LEN: usize = 88;
 
 pub(super) fn claim_url(base_url: &str, claim: ClaimId) -> String {

@@ -1,4 +1,5 @@
-//! The lock for the OpenAPI document: what each call takes and answers. It says what `routes`, `wire` and `refusal` do.
+//! The lock for the OpenAPI document: what each call takes and answers. It describes what `routes`, `wire` and
+//! `refusal` do.
 
 use leasehold_engine::limits::TOKEN_MAX;
 use serde_json::{Value, json};

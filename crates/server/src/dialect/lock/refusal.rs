@@ -1,4 +1,4 @@
-//! What a client is told when it does not get the lock.
+//! The words of a refusal for a client that does not get the lock.
 
 use http::{Response, StatusCode};
 use leasehold_engine::{LockView, Refusal};

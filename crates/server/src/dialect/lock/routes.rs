@@ -37,7 +37,7 @@ pub(crate) struct Asked {
     pub(crate) request: Request,
 }
 
-/// What the answer needs to know of the call.
+/// The parts of the call that the answer needs.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) job: Arc<str>,
@@ -102,7 +102,7 @@ fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
     }
 }
 
-/// What a client gets that has the lock already.
+/// The answer for a client that has the lock already.
 fn renewal(query: &Query<'_>) -> Result<Renewal, Problem> {
     match (query.get("renew"), token(query)?) {
         (None | Some("yes"), None) => Ok(Renewal::Any),

@@ -58,7 +58,7 @@ pub(super) fn released(job: &str, message: &str) -> Vec<u8> {
     object.end()
 }
 
-/// Who and until when: the members every answer about a held lock begins with.
+/// Holder and expiry: the members every answer about a held lock begins with.
 pub(super) fn write_holder(object: &mut Object, holder: &LockHolder, now: Moment) {
     object.string("holder", &holder.client).time_ms("expires_at", now.wall_at(holder.deadline).0);
 }

@@ -1,4 +1,5 @@
-//! Pools for the OpenAPI document: what each call takes and answers. It says what `routes`, `wire` and `refusal` do.
+//! Pools for the OpenAPI document: what each call takes and answers. It describes what `routes`, `wire` and `refusal`
+//! do.
 
 use serde_json::{Value, json};
 

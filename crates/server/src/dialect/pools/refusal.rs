@@ -1,4 +1,4 @@
-//! What a borrower is told when the answer is no.
+//! The words of a refusal for a borrower.
 
 use http::{Response, StatusCode};
 use leasehold_engine::Refusal;

@@ -43,7 +43,7 @@ pub(crate) struct Asked {
     pub(crate) request: Request,
 }
 
-/// What the answer needs to know of the call.
+/// The parts of the call that the answer needs.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) action: Action,
@@ -103,7 +103,7 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
     if keep_us > 0 && key.is_none() {
         return Err(Problem::bad_request("keep needs an Idempotency-Key, by which the place is found again"));
     }
-    // Until `wait` was left out of it.
+    // Earlier versions included `wait`.
     let former = key.as_ref().map(|_| fingerprint(&[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()]));
     Ok(Acquire {
         resource,

@@ -26,7 +26,7 @@ pub(super) fn place(id: u128, view: &PlaceView) -> Vec<u8> {
     object.end()
 }
 
-/// What a borrow that was given up had.
+/// The lease or place of a borrow that was given up.
 pub(super) fn given_up(had: Spent) -> Vec<u8> {
     let mut object = Object::new();
     object.boolean("returned", had == Spent::Held).boolean("withdrawn", had == Spent::Waited);
@@ -59,7 +59,7 @@ pub(super) fn lease(view: &LeaseView) -> Vec<u8> {
     object.end()
 }
 
-/// The time does not overstate: it is counted from when the lease was looked at, and fractions are cut off.
+/// The time does not overstate: it counts from when the lease was looked at, and fractions are cut off.
 fn write_lease(object: &mut Object, view: &LeaseView) {
     object
         .uuid("lease", view.claim.0)
