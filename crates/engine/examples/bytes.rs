@@ -106,6 +106,7 @@ impl Filling {
                 ttl_us: 3_600_000_000 + (id.0 as u64) % 3_600_000_000,
                 patience,
                 client: text(shape.client),
+                principal: None,
                 key: text(shape.key).map(|name| IdempotencyKey { name, fingerprint: 1 }),
                 metadata: text(shape.metadata),
                 quota: Quota::NONE,

@@ -225,11 +225,12 @@ fn extra_of(wall: Wall, claimed: &Claimed) -> Option<Box<Extra>> {
     let kind = claimed.resource.kind();
     let is_plain =
         claimed.client.is_none() && claimed.key.is_none() && claimed.metadata.is_none() && claimed.keep_us == 0;
-    if kind == Kind::Pool && is_plain {
+    if kind == Kind::Pool && is_plain && claimed.principal.is_none() {
         return None;
     }
     Some(Box::new(Extra {
         client: claimed.client.as_ref().map(Arc::clone),
+        principal: claimed.principal.as_ref().map(|principal| Box::new(Arc::clone(principal))),
         key: claimed.key.clone(),
         metadata: claimed.metadata.as_ref().map(Arc::clone),
         keep_us: claimed.keep_us,

@@ -51,6 +51,8 @@ pub struct Claimed {
     pub keep_us: u64,
     /// The caller: the lock dialect's `client`, elsewhere the name the caller signed on with.
     pub client: Option<Arc<str>>,
+    /// For a lock, the name that its caller signed on with.
+    pub principal: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     /// The caller's JSON, as it was sent. Opaque here.
     pub metadata: Option<Arc<str>>,

@@ -80,13 +80,13 @@ impl State {
         }
         assert_eq!(census, self.census, "each kind is counted right");
         let mut owners: BTreeMap<Arc<str>, Owned> = BTreeMap::new();
-        for (_, claim) in self.claims.iter().filter(|(_, claim)| claim.is_live()) {
-            if let Some(client) = claim.client() {
-                let owned = owners.entry(Arc::clone(client)).or_default();
+        for (cix, claim) in self.claims.iter().filter(|(_, claim)| claim.is_live()) {
+            if let Some(owner) = self.owner(cix) {
+                let owned = owners.entry(Arc::clone(owner)).or_default();
                 *(if claim.status == Status::Waiting { &mut owned.waiting } else { &mut owned.holding }) += 1;
             }
         }
-        assert_eq!(owners, self.owners, "each client is counted right");
+        assert_eq!(owners, self.owners, "each principal is counted right");
     }
 
     /// The account of bytes equals a fresh count of everything.

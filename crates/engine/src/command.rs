@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey};
-use crate::ids::{ClaimId, ResourceKey, Token};
+use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Wall;
 
 #[derive(Clone, Debug)]
@@ -113,11 +113,29 @@ pub struct Acquire {
     pub patience: Patience,
     /// The lock dialect's `client`; elsewhere the owner of the claim, where callers sign on.
     pub client: Option<Arc<str>>,
+    /// The owner of a lock's claim, where callers sign on: its client may have any name. None elsewhere.
+    pub principal: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     pub metadata: Option<Arc<str>>,
-    /// How much the client may have.
+    /// How much the owner may have.
     pub quota: Quota,
     pub options: Options,
+}
+
+impl Acquire {
+    /// The principal that the claim will belong to, and be counted for.
+    pub fn owner(&self) -> Option<&Arc<str>> {
+        owner(self.resource.kind(), self.client.as_ref(), self.principal.as_ref())
+    }
+}
+
+/// The principal that a claim of this kind belongs to. The client of a lock is a name that its caller chose, so that it owns
+/// nothing; elsewhere it is the name that its caller signed on with.
+pub(crate) fn owner<T>(kind: Kind, client: Option<T>, principal: Option<T>) -> Option<T> {
+    match kind {
+        Kind::Lock => principal,
+        Kind::Pool | Kind::Claim => client,
+    }
 }
 
 /// Parts of a request that only some requests have.
@@ -154,7 +172,7 @@ pub struct Spend {
     pub id: ClaimId,
 }
 
-/// How much one client may have at once, counted over all kinds.
+/// How much one owner may have at once, counted over all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Claims that wait or hold.

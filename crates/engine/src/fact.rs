@@ -55,6 +55,7 @@ pub struct ClaimFact {
     pub granted: Option<Moment>,
     pub ended: Option<Moment>,
     pub client: Option<Arc<str>>,
+    pub principal: Option<Arc<str>>,
     pub key: Option<IdempotencyKey>,
     pub metadata: Option<Arc<str>>,
 }

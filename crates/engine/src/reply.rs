@@ -260,7 +260,7 @@ pub enum Refusal {
     TooManyWaiting {
         limit: usize,
     },
-    /// The client has as many claims as it may, or as many that wait.
+    /// The owner has as many claims as it may, or as many that wait.
     OverQuota {
         is_about_waiting: bool,
         limit: u32,

@@ -114,6 +114,7 @@ impl State {
             granted: claim.is_granted().then_some(granted),
             ended: claim.ended(),
             client: extra.and_then(|extra| extra.client.clone()),
+            principal: claim.principal().cloned(),
             key: extra.and_then(|extra| extra.key.clone()),
             metadata: extra.and_then(|extra| extra.metadata.clone()),
         }))
@@ -148,6 +149,7 @@ impl State {
         let kind = self.kind(rix);
         let extra = Extra {
             client: fact.client,
+            principal: fact.principal.map(Box::new),
             key: fact.key,
             metadata: fact.metadata,
             grace_us: fact.lease.grace_us,
@@ -158,6 +160,7 @@ impl State {
         };
         let is_plain = kind == Kind::Pool
             && extra.client.is_none()
+            && extra.principal.is_none()
             && extra.key.is_none()
             && extra.metadata.is_none()
             && extra.keep_us == 0;

@@ -152,6 +152,7 @@ impl Source {
                 wait_until: now.at.plus(10_000_000),
                 keep_us: 0,
                 client: None,
+                principal: None,
                 key: None,
                 metadata: None,
             };
@@ -185,6 +186,7 @@ fn fact(number: u64, now: Moment) -> Fact {
         granted: Some(granted),
         ended: None,
         client: None,
+        principal: None,
         key: None,
         metadata: None,
     }))

@@ -178,7 +178,8 @@ fn bytes_of(candidate: Candidate<'_>) -> u64 {
     match candidate {
         Candidate::Claim { fact, metadata_bytes } => {
             let metadata = if metadata_bytes > 0 { bytes::text(metadata_bytes) } else { 0 };
-            bytes::of_claim(fact.resource.kind(), fact.client.as_deref(), fact.key.as_ref(), None) + metadata
+            let (client, principal) = (fact.client.as_deref(), fact.principal.as_deref());
+            bytes::of_claim(fact.resource.kind(), client, principal, fact.key.as_ref(), None) + metadata
         }
         Candidate::Unused(fact) => bytes::of_resource(&fact.resource),
     }

@@ -119,6 +119,7 @@ fn acquire(resource: ResourceKey, id: u128, ttl_us: u64, patience: Patience) -> 
         ttl_us,
         patience,
         client: None,
+        principal: None,
         key: None,
         metadata: None,
         quota: Quota::NONE,

@@ -235,6 +235,7 @@ impl Scope {
             ttl_us: 2 * UNIT,
             patience: if key.kind() == Kind::Claim { Patience::Standing } else { Patience::For { wait_us } },
             client: is_lock.then(|| name(client)),
+            principal: None,
             key: (!is_lock && client == 0).then(|| IdempotencyKey { name: "k".into(), fingerprint: 1 }),
             metadata: None,
             quota: Quota::NONE,

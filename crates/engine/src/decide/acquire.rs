@@ -122,21 +122,21 @@ impl Engine {
         self.refuse_past_resource_limit(resource)
     }
 
-    /// Refuses a claim of a client that has as many claims as it may.
+    /// Refuses a claim of an owner that has as many claims as it may.
     pub(crate) fn refuse_past_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
         let limit = acquire.quota.live_max;
-        let owned = acquire.client.as_ref().and_then(|client| self.state.owners.get(client));
+        let owned = acquire.owner().and_then(|owner| self.state.owners.get(owner));
         if owned.is_some_and(|owned| owned.holding + owned.waiting >= limit) {
             return Err(Refusal::OverQuota { is_about_waiting: false, limit });
         }
         Ok(())
     }
 
-    /// Refuses a wait of a client that has as many waiting claims as it may.
+    /// Refuses a wait of an owner that has as many waiting claims as it may.
     pub(crate) fn refuse_past_waiting_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
         let limit = acquire.quota.waiting_max;
-        let owned = acquire.client.as_ref().and_then(|client| self.state.owners.get(client));
-        if acquire.client.is_some() && owned.map_or(0, |owned| owned.waiting) >= limit {
+        let waiting = |owner| self.state.owners.get(owner).map_or(0, |owned| owned.waiting);
+        if acquire.owner().is_some_and(|owner| waiting(owner) >= limit) {
             return Err(Refusal::OverQuota { is_about_waiting: true, limit });
         }
         Ok(())

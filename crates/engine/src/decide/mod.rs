@@ -78,6 +78,7 @@ impl Engine {
             wait_until,
             keep_us: if wait_until == Time::NEVER { 0 } else { acquire.options.keep_us },
             client: acquire.client,
+            principal: acquire.principal,
             key: acquire.key,
             metadata: acquire.metadata,
         };

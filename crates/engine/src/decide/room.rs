@@ -19,8 +19,14 @@ impl Engine {
         acquire: &Acquire,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let Acquire { resource, client, key, metadata, .. } = acquire;
-        let bytes = bytes::of_claim(resource.kind(), client.as_deref(), key.as_ref(), metadata.as_deref());
+        let Acquire { resource, client, principal, key, metadata, .. } = acquire;
+        let bytes = bytes::of_claim(
+            resource.kind(),
+            client.as_deref(),
+            principal.as_deref(),
+            key.as_ref(),
+            metadata.as_deref(),
+        );
         self.make_room(now, resource, Some(bytes), out)
     }
 

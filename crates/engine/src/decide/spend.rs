@@ -44,6 +44,7 @@ impl Engine {
             ttl_us: 0,
             patience: Patience::For { wait_us: 0 },
             client: None,
+            principal: None,
             key: Some(IdempotencyKey { name: key, fingerprint: 0 }),
             metadata: None,
             quota: Quota::NONE,

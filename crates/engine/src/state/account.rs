@@ -23,10 +23,14 @@ impl State {
         let claim = &self.claims[cix];
         let kind = self.kind(claim.resource);
         match claim.extra.as_deref() {
-            None => bytes::of_claim(kind, None, None, None),
-            Some(extra) => {
-                bytes::of_claim(kind, extra.client.as_deref(), extra.key.as_ref(), extra.metadata.as_deref())
-            }
+            None => bytes::of_claim(kind, None, None, None, None),
+            Some(extra) => bytes::of_claim(
+                kind,
+                extra.client.as_deref(),
+                extra.principal.as_deref().map(|principal| &**principal),
+                extra.key.as_ref(),
+                extra.metadata.as_deref(),
+            ),
         }
     }
 

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! claim     = CLAIM + EXTRA unless it is a plain lease
-//!           + OWNER + 2 × text(client) + NAME + text(idempotency key) + text(metadata)
+//!           + OWNER + 2 × text(client) + OWNER + POINTER + 2 × text(principal)
+//!           + NAME + text(idempotency key) + text(metadata)
 //! resource  = RESOURCE + text(name) + SLOT × the highest slot in use
 //! ```
 //!
@@ -24,8 +25,10 @@ pub const CLAIM: u64 = 280;
 pub const EXTRA: u64 = 160;
 /// The entry by which a repeated request finds its claim.
 pub const NAME: u64 = 80;
-/// The entry that counts the claims of a client.
+/// The entry that counts the claims of an owner.
 pub const OWNER: u64 = 80;
+/// The allocation that points to the name of a lock's principal.
+pub const POINTER: u64 = 32;
 /// A resource: its entry in the table (128) and in the order of keys (88), and its hole (8).
 pub const RESOURCE: u64 = 224;
 /// A place in a list of slots, which may be half empty.
@@ -50,15 +53,22 @@ pub fn text(len: usize) -> u64 {
 }
 
 /// A claim in any status.
-pub fn of_claim(kind: Kind, client: Option<&str>, key: Option<&IdempotencyKey>, metadata: Option<&str>) -> u64 {
-    let is_plain = kind == Kind::Pool && client.is_none() && key.is_none() && metadata.is_none();
+pub fn of_claim(
+    kind: Kind,
+    client: Option<&str>,
+    principal: Option<&str>,
+    key: Option<&IdempotencyKey>,
+    metadata: Option<&str>,
+) -> u64 {
+    let is_plain = kind == Kind::Pool && [client, principal, metadata] == [None; 3] && key.is_none();
     let extra = if is_plain { 0 } else { EXTRA };
-    // A client's name is stored once more in the count of its claims. While the client waits for a lock, a lookup finds
-    // it by that name, too.
+    // An owner's name is stored once more in the count of its claims: the client, and for a lock the principal. A lock's client
+    // is reckoned like an owner all the same. While the client waits for a lock, a lookup finds it by its name, too.
     let found_by_client = if kind == Kind::Lock { NAME } else { 0 };
     let client = client.map_or(0, |client| OWNER + found_by_client + 2 * text(client.len()));
+    let principal = principal.map_or(0, |principal| OWNER + POINTER + 2 * text(principal.len()));
     let key = key.map_or(0, |key| NAME + text(key.name.len()));
-    CLAIM + extra + client + key + metadata.map_or(0, |metadata| text(metadata.len()))
+    CLAIM + extra + client + principal + key + metadata.map_or(0, |metadata| text(metadata.len()))
 }
 
 /// A resource without its slots.

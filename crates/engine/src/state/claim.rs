@@ -41,6 +41,8 @@ pub(crate) struct Claim {
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) client: Option<Arc<str>>,
+    /// Boxed, so that a claim without one takes up a pointer for it.
+    pub(crate) principal: Option<Box<Arc<str>>>,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) metadata: Option<Arc<str>>,
     pub(crate) grace_us: u64,
@@ -92,6 +94,11 @@ impl Claim {
 
     pub(crate) fn client(&self) -> Option<&Arc<str>> {
         self.extra.as_ref()?.client.as_ref()
+    }
+
+    /// Whom a lock's client signed on as.
+    pub(crate) fn principal(&self) -> Option<&Arc<str>> {
+        self.extra.as_ref()?.principal.as_deref()
     }
 
     pub(crate) fn key(&self) -> Option<&IdempotencyKey> {

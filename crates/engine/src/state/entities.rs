@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Cix, Claim, Owned, Resource, Rix, Slots, State};
 use crate::KindTotals;
+use crate::command::owner;
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Time;
@@ -36,30 +37,38 @@ impl State {
         &mut self.census[kind as usize]
     }
 
-    /// One holder more or less, of its kind and of its client's.
+    /// One holder more or less, of its kind and of its owner's.
     pub(crate) fn count_holding(&mut self, cix: Cix, more: bool) {
         step(&mut self.count(self.claims[cix].resource).holding, more);
         self.count_owned(cix, |owned| step_u32(&mut owned.holding, more));
     }
 
-    /// One waiter more or less, of its kind and of its client's.
+    /// One waiter more or less, of its kind and of its owner's.
     pub(crate) fn count_waiting(&mut self, cix: Cix, more: bool) {
         step(&mut self.count(self.claims[cix].resource).waiting, more);
         self.count_owned(cix, |owned| step_u32(&mut owned.waiting, more));
     }
 
     fn count_owned(&mut self, cix: Cix, step: impl FnOnce(&mut Owned)) {
-        let Some(client) = self.claims[cix].client() else { return };
-        if let Some(owned) = self.owners.get_mut(client) {
+        let claim = &self.claims[cix];
+        let kind = self.resources[claim.resource].key.kind();
+        let Some(name) = owner(kind, claim.client(), claim.principal()) else { return };
+        if let Some(owned) = self.owners.get_mut(name) {
             step(owned);
             if *owned == Owned::default() {
-                self.owners.remove(client);
+                self.owners.remove(name);
             }
         } else {
             let mut owned = Owned::default();
             step(&mut owned);
-            self.owners.insert(Arc::clone(client), owned);
+            self.owners.insert(Arc::clone(name), owned);
         }
+    }
+
+    /// The principal that a claim belongs to, and is counted for.
+    pub(crate) fn owner(&self, cix: Cix) -> Option<&Arc<str>> {
+        let claim = &self.claims[cix];
+        owner(self.kind(claim.resource), claim.client(), claim.principal())
     }
 
     /// The claim in slot 0: for a lock, its holder or last holder.

@@ -66,14 +66,14 @@ pub(crate) struct State {
     pub(crate) waiting: usize,
     /// The same and more for each kind, in the order of `Kind::ALL`.
     pub(crate) census: [KindTotals; 3],
-    /// The counts of each client's claims. A client without claims is not in it.
+    /// The counts of each owner's claims. An owner without claims is not in it.
     pub(crate) owners: BTreeMap<Arc<str>, Owned>,
     /// A walk over the state that is under way.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) snapshots_begun: u32,
 }
 
-/// The counts of one client's claims.
+/// The counts of one owner's claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owned {
     pub(crate) holding: u32,

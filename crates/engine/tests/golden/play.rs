@@ -7,6 +7,7 @@
 //! borrow A ttl 30s wait 5s keep 9s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
 //! claim db timeout 30s key k metadata {} as c               update c ttl 5s timeout 3s status released
 //! lock L client ann ttl 30s wait 5s renew no|7 key k as l   unlock L client ann token 7
+//! lock L client ann principal p live 3 waiting 1 ttl 30s as l
 //! spend k of pool A client ann as s                         place k of pool A      place ann of lock L
 //! withdraw x                        hand-back x unheard     told x (what its parked caller is told)
 //! show pool A | claimed db | lock L                         view c                 resources after db limit 2
@@ -370,9 +371,15 @@ impl Play {
             ttl_us: words.duration(ttl).expect("a claim says how long"),
             patience: Patience::For { wait_us: words.duration("wait").unwrap_or(0) },
             client: words.option("client").map(Arc::from),
+            principal: words.option("principal").map(Arc::from),
             key: words.option("key").map(|name| IdempotencyKey { name: Arc::from(name), fingerprint }),
             metadata: words.option("metadata").map(Arc::from),
-            quota: Quota::NONE,
+            quota: Quota {
+                live_max: words.option("live").map_or(u32::MAX, |word| word.parse().expect("a quota is a number")),
+                waiting_max: words
+                    .option("waiting")
+                    .map_or(u32::MAX, |word| word.parse().expect("a quota is a number")),
+            },
             options: Options {
                 renewal: match words.option("renew") {
                     None => Renewal::Any,

@@ -36,11 +36,13 @@ impl Names {
                     until => format!(", waits until {}, kept {}", time(until), duration(claimed.keep_us)),
                 };
                 let client = claimed.client.as_ref().map_or(String::new(), |client| format!(", client {client}"));
+                let principal = claimed.principal.as_ref().map_or(String::new(), |name| format!(", principal {name}"));
                 let key_said = claimed.key.as_ref();
                 let idempotent = key_said.map_or(String::new(), |k| format!(", key {}/{}", k.name, k.fingerprint));
                 let metadata = claimed.metadata.as_ref().map_or(String::new(), |json| format!(", metadata {json}"));
                 let (name, on) = (self.claim(claimed.claim), key(&claimed.resource));
-                format!("claimed {name} on {on}, ttl {}{wait}{client}{idempotent}{metadata}", duration(claimed.ttl_us))
+                let said = format!("{wait}{client}{principal}{idempotent}{metadata}");
+                format!("claimed {name} on {on}, ttl {}{said}", duration(claimed.ttl_us))
             }
             Change::Kept { claim, wait_until } => format!("kept {}, until {}", self.claim(*claim), time(*wait_until)),
             Change::Joined { claim, wait_until } => {

@@ -305,6 +305,7 @@ impl Naive {
             ttl_us: 0,
             patience: Patience::For { wait_us: 0 },
             client: None,
+            principal: None,
             key,
             metadata: None,
             quota: Quota::NONE,
@@ -444,6 +445,7 @@ impl Naive {
             ended: None,
             resource: asked.resource,
             client: asked.client,
+            principal: asked.principal,
             key: asked.key,
             metadata: asked.metadata,
         });

@@ -9,13 +9,22 @@ fn text(len: usize) -> u64 {
     32 + len as u64 + len as u64 / 8
 }
 
-fn claim(kind: Kind, client: Option<usize>, key: Option<usize>, metadata: Option<usize>) -> u64 {
+fn claim(
+    kind: Kind,
+    client: Option<usize>,
+    principal: Option<usize>,
+    key: Option<usize>,
+    metadata: Option<usize>,
+) -> u64 {
     let mut bytes = 280;
-    if kind != Kind::Pool || client.or(key).or(metadata).is_some() {
+    if kind != Kind::Pool || client.or(principal).or(key).or(metadata).is_some() {
         bytes += 160;
     }
     if let Some(len) = client {
         bytes += 80 + 2 * text(len);
+    }
+    if let Some(len) = principal {
+        bytes += 80 + 32 + 2 * text(len);
     }
     // A repeated request finds its claim by its key, and a place in the queue of a lock by its client.
     bytes += 80 * u64::from(key.is_some()) + 80 * u64::from(kind == Kind::Lock && client.is_some());
@@ -25,7 +34,7 @@ fn claim(kind: Kind, client: Option<usize>, key: Option<usize>, metadata: Option
 fn of_row(row: &ClaimFact) -> u64 {
     let key = row.key.as_ref().map(|key| key.name.len());
     let len = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| text.len());
-    claim(row.resource.kind(), len(&row.client), key, len(&row.metadata))
+    claim(row.resource.kind(), len(&row.client), len(&row.principal), key, len(&row.metadata))
 }
 
 fn of_resource(key: &ResourceKey) -> u64 {
@@ -57,13 +66,13 @@ impl Naive {
     pub(crate) fn make_room_for_claim(&mut self, asked: &Acquire) -> Result<(), Refusal> {
         let key = asked.key.as_ref().map(|key| key.name.len());
         let len = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| text.len());
-        let bytes = claim(asked.resource.kind(), len(&asked.client), key, len(&asked.metadata));
+        let bytes = claim(asked.resource.kind(), len(&asked.client), len(&asked.principal), key, len(&asked.metadata));
         self.make_room(&asked.resource, Some(bytes))
     }
 
     /// For a claim that only remembers a key.
     pub(crate) fn make_room_for_key(&mut self, resource: &ResourceKey, key: &str) -> Result<(), Refusal> {
-        let bytes = claim(resource.kind(), None, Some(key.len()), None);
+        let bytes = claim(resource.kind(), None, None, Some(key.len()), None);
         self.make_room(resource, Some(bytes))
     }
 

@@ -116,13 +116,14 @@ impl Naive {
     pub(crate) fn refuse_past_waiting_quota(&self, asked: &Acquire) -> Result<(), Refusal> {
         let limit = asked.quota.waiting_max;
         let has = self.owned(asked, |row| row.status == Status::Waiting);
-        let is_over = asked.client.is_some() && has >= limit;
+        let is_over = owner(&asked.resource, &asked.client, &asked.principal).is_some() && has >= limit;
         if is_over { Err(Refusal::OverQuota { is_about_waiting: true, limit }) } else { Ok(()) }
     }
 
-    /// Counts the claims of the asking client that match.
+    /// Counts the claims of the asking owner that match.
     fn owned(&self, asked: &Acquire, what: fn(&ClaimFact) -> bool) -> u32 {
-        let is_own = |row: &&ClaimFact| row.client.is_some() && row.client == asked.client;
+        let asks = owner(&asked.resource, &asked.client, &asked.principal);
+        let is_own = |row: &&ClaimFact| asks.is_some() && owner(&row.resource, &row.client, &row.principal) == asks;
         u32::try_from(self.claims.iter().filter(is_own).filter(|row| what(row)).count()).expect("few claims")
     }
 
@@ -152,4 +153,11 @@ pub(crate) fn default_capacity(key: &ResourceKey) -> u32 {
         Kind::Pool => 0,
         Kind::Claim | Kind::Lock => 1,
     }
+}
+
+type Name = Option<std::sync::Arc<str>>;
+
+/// Locks are their principal's, whatever the client is called; everything else is its client's.
+fn owner<'a>(resource: &ResourceKey, client: &'a Name, principal: &'a Name) -> &'a Name {
+    if matches!(resource, ResourceKey::Lock(_)) { principal } else { client }
 }

@@ -272,9 +272,9 @@ impl Op {
         let mut acquire = |resource: ResourceKey, ttl_us: u64, patience: Patience| {
             *drawn += 1;
             let id = ClaimId(*drawn);
-            let (client, key, metadata) = (None, None, None);
+            let (client, principal, key, metadata) = (None, None, None, None);
             let (quota, options) = (Quota::NONE, Options::default());
-            Acquire { resource, id, ttl_us, patience, client, key, metadata, quota, options }
+            Acquire { resource, id, ttl_us, patience, client, principal, key, metadata, quota, options }
         };
         Some(match self.clone() {
             Op::Time => return None,
@@ -302,8 +302,8 @@ impl Op {
                     Grant::Present | Grant::Former => Renewal::Only(token_of(model, &asked.resource, renews)),
                 };
                 let options = Options { renewal, keep_us, ..Options::default() };
-                let (client, quota) = (Some(client_name(client)), quota(ttl_us));
-                Command::Acquire(Box::new(Acquire { client, key, quota, options, ..asked }))
+                let (client, principal, quota) = (Some(client_name(client)), owner(ttl_us), quota(ttl_us));
+                Command::Acquire(Box::new(Acquire { client, principal, key, quota, options, ..asked }))
             }
             Op::Spend { resource: nth, key, client } => {
                 *drawn += 1;
@@ -390,7 +390,7 @@ fn pool_of(model: &Naive, claim: ClaimId, elsewhere: bool) -> ResourceKey {
     }
 }
 
-/// The owner of a lease or claim: some have one, and owners have the same names as keys and clients.
+/// The owner of a lease, claim or lock: some have one, and owners have the same names as keys and clients.
 fn owner(ttl_us: u64) -> Option<Arc<str>> {
     match ttl_us {
         1 | 2 => None,

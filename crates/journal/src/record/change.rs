@@ -1,6 +1,8 @@
 //! One change in and out of bytes. The batch writes time, claim and tag, relative to the previous change; this file
 //! writes the fields of each variant.
 
+use std::sync::Arc;
+
 use leasehold_engine::{Change, ClaimId, Claimed, Time, Token, planted};
 
 use super::bytes::{Reader, put_varint};
@@ -13,6 +15,7 @@ pub(super) fn number(change: &Change) -> u8 {
         Change::Marked => change::MARKED,
         Change::Configured { .. } => change::CONFIGURED,
         Change::Unconfigured { .. } => change::UNCONFIGURED,
+        Change::Claimed(claimed) if claimed.principal.is_some() => change::CLAIMED_BY,
         Change::Claimed(_) => change::CLAIMED,
         Change::Joined { .. } => change::JOINED,
         Change::Kept { .. } => change::KEPT,
@@ -88,7 +91,11 @@ pub(super) fn fields(
             Ok(Change::Configured { resource, capacity: reader.varint_u32("capacity")? })
         }
         (change::UNCONFIGURED, None) => Ok(Change::Unconfigured { resource: parts::resource_key(reader)? }),
-        (change::CLAIMED, Some(claim)) => claimed(reader, claim, at),
+        (change::CLAIMED, Some(claim)) => claimed(reader, claim, None, at),
+        (change::CLAIMED_BY, Some(claim)) => {
+            let principal = parts::principal(reader)?;
+            claimed(reader, claim, Some(principal), at)
+        }
         (change::JOINED, Some(claim)) => {
             Ok(Change::Joined { claim, wait_until: parts::time(reader, "wait until", at)? })
         }
@@ -109,8 +116,9 @@ pub(super) fn fields(
 }
 
 fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
-    let Claimed { claim: _, resource, ttl_us, wait_until, keep_us, client, key, metadata } = claimed;
+    let Claimed { claim: _, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata } = claimed;
     let said = Said { client, key: if planted!(KeyNotInBatch) { &None } else { key }, metadata };
+    parts::put_principal(out, principal.as_ref());
     out.push(said.flags() | if *keep_us == 0 { 0 } else { part::KEEP });
     parts::put_resource(out, resource);
     put_varint(out, *ttl_us);
@@ -119,7 +127,12 @@ fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
     said.put(out);
 }
 
-fn claimed(reader: &mut Reader<'_>, claim: ClaimId, at: Time) -> Result<Change, RecordError> {
+fn claimed(
+    reader: &mut Reader<'_>,
+    claim: ClaimId,
+    principal: Option<Arc<str>>,
+    at: Time,
+) -> Result<Change, RecordError> {
     let flags = parts::part_flags(reader, part::CLIENT | part::KEY | part::METADATA | part::KEEP)?;
     Ok(Change::Claimed(Box::new(Claimed {
         claim,
@@ -128,6 +141,7 @@ fn claimed(reader: &mut Reader<'_>, claim: ClaimId, at: Time) -> Result<Change, 
         wait_until: parts::time(reader, "wait until", at)?,
         keep_us: parts::keep(reader, flags)?,
         client: parts::client(reader, flags)?,
+        principal,
         key: parts::key(reader, flags)?,
         metadata: parts::metadata(reader, flags)?,
     })))

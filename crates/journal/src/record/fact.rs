@@ -1,5 +1,7 @@
 //! One fact in and out of bytes. Points in time are written as distances from the moment of the checkpoint.
 
+use std::sync::Arc;
+
 use leasehold_engine::{ClaimFact, Counters, Fact, Lease, Moment, ResourceFact, Time, Token};
 
 use super::bytes::{Reader, put_varint};
@@ -25,7 +27,7 @@ pub(super) fn put(out: &mut Vec<u8>, fact: &Fact, base: Moment) {
             put_varint(out, last_token.0);
         }
         Fact::Claim(claim) => {
-            out.push(fact::CLAIM);
+            out.push(if claim.principal.is_some() { fact::CLAIM_BY } else { fact::CLAIM });
             put_claim(out, claim, base);
         }
     }
@@ -47,7 +49,11 @@ pub(super) fn get(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordE
             },
             last_token: Token(reader.varint("last token")?),
         })),
-        fact::CLAIM => claim(reader, base),
+        fact::CLAIM => claim(reader, None, base),
+        fact::CLAIM_BY => {
+            let principal = parts::principal(reader)?;
+            claim(reader, Some(principal), base)
+        }
         unknown => Err(reader.error("fact", Problem::Unknown(unknown))),
     }
 }
@@ -70,10 +76,12 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
         granted,
         ended,
         client,
+        principal,
         key,
         metadata,
     } = fact;
     let said = Said { client, key, metadata };
+    parts::put_principal(out, principal.as_ref());
     let has_grant = (*slot, *token, *lease) != NO_GRANT;
     let flag = |there: bool, flag: u8| if there { flag } else { 0 };
     out.push(
@@ -103,7 +111,7 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
     said.put(out);
 }
 
-fn claim(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordError> {
+fn claim(reader: &mut Reader<'_>, principal: Option<Arc<str>>, base: Moment) -> Result<Fact, RecordError> {
     let flags = parts::part_flags(
         reader,
         part::CLIENT
@@ -149,6 +157,7 @@ fn claim(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordError> {
         granted,
         ended,
         client: parts::client(reader, flags)?,
+        principal,
         key: parts::key(reader, flags)?,
         metadata: parts::metadata(reader, flags)?,
     })))

@@ -5,9 +5,9 @@ use leasehold_engine::planted;
 use super::bytes::Reader;
 use super::error::{Problem, RecordError};
 
-/// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept; it
-/// has everything that version 1 has.
-pub const FORMAT_VERSION: u16 = 2;
+/// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept, version 3
+/// the principals of locks; each has everything that the version before it has.
+pub const FORMAT_VERSION: u16 = 3;
 
 pub(super) const MAGIC_BYTES: usize = 4;
 const CRC_BYTES: usize = 4;

@@ -16,6 +16,8 @@ pub(super) mod change {
     pub(in crate::record) const ENDED: u8 = 11;
     pub(in crate::record) const FORGOTTEN: u8 = 12;
     pub(in crate::record) const KEPT: u8 = 13;
+    /// As `CLAIMED`, with the name of a principal ahead of it.
+    pub(in crate::record) const CLAIMED_BY: u8 = 14;
 
     pub(in crate::record) const MASK: u8 = 0x1f;
     /// Service time passed since the previous change; the difference follows.
@@ -31,6 +33,8 @@ pub(super) mod fact {
     pub(in crate::record) const COUNTERS: u8 = 1;
     pub(in crate::record) const RESOURCE: u8 = 2;
     pub(in crate::record) const CLAIM: u8 = 3;
+    /// As `CLAIM`, with the name of a principal ahead of it.
+    pub(in crate::record) const CLAIM_BY: u8 = 4;
 }
 
 /// Numbers of `ResourceKey`.

@@ -197,6 +197,17 @@ pub(super) fn keep(reader: &mut Reader<'_>, flags: u8) -> Result<u64, RecordErro
     if flags & part::KEEP == 0 { Ok(0) } else { reader.varint("keep") }
 }
 
+/// Ahead of a claim that has one; the number of its variant says so.
+pub(super) fn put_principal(out: &mut Vec<u8>, principal: Option<&Arc<str>>) {
+    if let Some(principal) = principal {
+        put_str(out, principal);
+    }
+}
+
+pub(super) fn principal(reader: &mut Reader<'_>) -> Result<Arc<str>, RecordError> {
+    reader.str("principal").map(Into::into)
+}
+
 pub(super) fn client(reader: &mut Reader<'_>, flags: u8) -> Result<Option<Arc<str>>, RecordError> {
     if flags & part::CLIENT == 0 { Ok(None) } else { reader.str("client").map(|text| Some(text.into())) }
 }

@@ -23,6 +23,7 @@ fn live_through(recovery: Recovery, wall_us: u64) -> Vec<Happened> {
             ttl_us: S,
             patience: Patience::For { wait_us },
             client: Some(Arc::from(client)),
+            principal: None,
             key: None,
             metadata: None,
             quota: Quota::NONE,

@@ -52,8 +52,28 @@ fn key() -> IdempotencyKey {
     IdempotencyKey { name: "order-17".into(), fingerprint: 0xfeed_beef_dead_cafe }
 }
 
-/// The same with the additions of version 2.
+/// The same with the additions of version 3.
 pub(crate) fn changes() -> Vec<(Moment, Change)> {
+    let mut changes = changes_2();
+    let last = changes.last().expect("there are some").0;
+    let claimed = |claim, key: Option<IdempotencyKey>, keep_us| Claimed {
+        claim: ClaimId(claim),
+        resource: resources()[2].clone(),
+        ttl_us: 30_000_000,
+        wait_until: Time(70_000_000),
+        keep_us,
+        client: Some("worker 3".into()),
+        principal: Some("ann@example.org".into()),
+        metadata: key.as_ref().map(|_| "{}".into()),
+        key,
+    };
+    let claimed = [claimed(10, None, 0), claimed(11, Some(key()), 60_000_000)];
+    changes.extend(claimed.map(|claimed| (last, Change::Claimed(Box::new(claimed)))));
+    changes
+}
+
+/// The same with the additions of version 2.
+pub(crate) fn changes_2() -> Vec<(Moment, Change)> {
     let mut changes = changes_1();
     let last = changes.last().expect("there are some").0;
     let claim = ClaimId(9);
@@ -64,6 +84,7 @@ pub(crate) fn changes() -> Vec<(Moment, Change)> {
         wait_until: Time(70_000_000),
         keep_us: 60_000_000,
         client: Some("worker 2".into()),
+        principal: None,
         key: None,
         metadata: None,
     };
@@ -82,8 +103,17 @@ pub(crate) fn changes_1() -> Vec<(Moment, Change)> {
     changes.extend(resources().map(|resource| {
         let ttl_us = 30_000_000;
         let wait_until = Time::NEVER;
-        let claimed =
-            Claimed { claim: one, resource, ttl_us, wait_until, keep_us: 0, client: None, key: None, metadata: None };
+        let claimed = Claimed {
+            claim: one,
+            resource,
+            ttl_us,
+            wait_until,
+            keep_us: 0,
+            client: None,
+            principal: None,
+            key: None,
+            metadata: None,
+        };
         Change::Claimed(Box::new(claimed))
     }));
     changes.push(Change::Claimed(Box::new(Claimed {
@@ -93,6 +123,7 @@ pub(crate) fn changes_1() -> Vec<(Moment, Change)> {
         wait_until: Time(1),
         keep_us: 0,
         client: Some("worker 1".into()),
+        principal: None,
         key: Some(key()),
         metadata: Some(r#"{"why":"test"}"#.into()),
     })));
@@ -119,6 +150,20 @@ pub(crate) const CHECKPOINT_AT: Moment = Moment { at: Time(9_000_000), wall: Wal
 
 /// As `changes`, for facts.
 pub(crate) fn facts() -> Vec<Fact> {
+    let mut facts = facts_2();
+    let claims = facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
+    // The last two: one with every optional part, one with as few as there can be.
+    let mut signed: Vec<ClaimFact> = claims.rev().take(2).map(|claim| (**claim).clone()).collect();
+    for (claim, fact) in (10..).zip(&mut signed) {
+        fact.claim = ClaimId(claim);
+        fact.principal = Some("ann@example.org".into());
+    }
+    facts.extend(signed.into_iter().map(|claim| Fact::Claim(Box::new(claim))));
+    facts
+}
+
+/// As `changes_2`, for facts.
+pub(crate) fn facts_2() -> Vec<Fact> {
     let mut facts = facts_1();
     let Some(Fact::Claim(last)) = facts.last() else { panic!("claims come last") };
     let kept =
@@ -154,6 +199,7 @@ pub(crate) fn facts_1() -> Vec<Fact> {
             granted: full.then_some(moment),
             ended: matches!(status, Status::Ended(_)).then_some(moment),
             client: full.then(|| "worker 1".into()),
+            principal: None,
             key: full.then(key),
             metadata: full.then(|| "{}".into()),
         })));
@@ -204,10 +250,11 @@ fn ending() -> impl Strategy<Value = Ending> {
 }
 
 fn claimed() -> impl Strategy<Value = Claimed> {
-    let said = (prop::option::of(text()), prop::option::of(idempotency_key()), prop::option::of(text()));
+    let names = (prop::option::of(text()), prop::option::of(text()));
+    let said = (names, prop::option::of(idempotency_key()), prop::option::of(text()));
     (claim(), resource(), number(), (time(), number()), said).prop_map(|(claim, resource, ttl_us, waits, said)| {
-        let ((wait_until, keep_us), (client, key, metadata)) = (waits, said);
-        Claimed { claim, resource, ttl_us, wait_until, keep_us, client, key, metadata }
+        let ((wait_until, keep_us), ((client, principal), key, metadata)) = (waits, said);
+        Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata }
     })
 }
 
@@ -272,7 +319,7 @@ fn claim_fact() -> impl Strategy<Value = ClaimFact> {
     let moments = (moment(), prop::option::of(moment()), prop::option::of(moment()));
     (claimed(), number(), status(), any::<bool>(), grant, moments).prop_map(
         |(claimed, order, status, seen, (slot, token, lease), (created, granted, ended))| {
-            let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, key, metadata } = claimed;
+            let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata } = claimed;
             ClaimFact {
                 claim,
                 resource,
@@ -289,6 +336,7 @@ fn claim_fact() -> impl Strategy<Value = ClaimFact> {
                 granted,
                 ended,
                 client,
+                principal,
                 key,
                 metadata,
             }

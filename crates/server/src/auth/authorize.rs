@@ -131,9 +131,12 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
     match command {
         Command::Acquire(acquire) => match acquire.resource.kind() {
             Kind::Lock => {
-                acquire.quota = quota(caller);
-                if let (Some(key), Some(name)) = (&mut acquire.key, caller.identity.name()) {
-                    key.name = own_key(name, &key.name);
+                if let Some(name) = caller.identity.name() {
+                    acquire.principal = Some(Arc::clone(name));
+                    acquire.quota = quota(caller);
+                    if let Some(key) = &mut acquire.key {
+                        key.name = own_key(name, &key.name);
+                    }
                 }
                 let client = acquire.client.as_ref().expect("a lock is asked for by a client");
                 check_client(client, caller)

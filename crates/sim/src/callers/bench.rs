@@ -157,6 +157,7 @@ impl<'a> Bench<'a> {
             ttl_us: ttl * UNIT_US,
             patience,
             client: client.map(Into::into),
+            principal: None,
             key: key.map(|name| IdempotencyKey { name: name.into(), fingerprint: 1 }),
             metadata: None,
             quota: Quota::NONE,

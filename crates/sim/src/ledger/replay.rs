@@ -111,7 +111,8 @@ impl Ledger {
     }
 
     fn replay_claimed(&mut self, claimed: &Claimed, when: When, asks: &Asks) -> Check {
-        let Claimed { claim, resource, ttl_us, wait_until, keep_us: _, client, key, metadata: _ } = claimed;
+        let Claimed { claim, resource, ttl_us, wait_until, keep_us: _, client, principal: _, key, metadata: _ } =
+            claimed;
         invariant::s13_keys::on_claimed(self, claimed, asks)?;
         let entry = Entry {
             resource: resource.clone(),

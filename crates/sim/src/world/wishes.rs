@@ -125,6 +125,7 @@ impl World {
             ttl_us,
             patience,
             client: owner,
+            principal: None,
             key,
             metadata: None,
             quota: Quota::NONE,
@@ -140,6 +141,7 @@ impl World {
         for mine in self.clients[client].holdings.iter_mut().filter(|mine| mine.resource == resource) {
             mine.until_us = mine.until_us.min(until_us);
         }
+        let principal = self.plan.is_signed_on.then(|| Arc::clone(&name));
         let rng = &mut self.clients[client].rng;
         let wait_us = if rng.chance(500) { rng.range(1, 1_500_000) } else { 0 };
         let acquire = Acquire {
@@ -148,6 +150,7 @@ impl World {
             ttl_us,
             patience: Patience::For { wait_us },
             client: Some(name),
+            principal,
             key: None,
             metadata: None,
             quota: Quota::NONE,

@@ -70,6 +70,7 @@ fn waiters_of_the_past_are_withdrawn_at_the_start_however_many_leases_are_due() 
             ttl_us: 30 * S,
             patience,
             client: None,
+            principal: None,
             key: None,
             metadata: None,
             quota: Quota::NONE,

@@ -59,6 +59,7 @@ impl World {
             ttl_us,
             patience,
             client: None,
+            principal: None,
             key: None,
             metadata: None,
             quota: Quota::NONE,

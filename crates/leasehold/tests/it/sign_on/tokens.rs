@@ -335,3 +335,67 @@ fn nobody_has_more_than_their_share() {
     world.claim(root, "x").expect(201);
     assert_eq!([borrow(), borrow(), borrow()], [200, 200, 429]);
 }
+
+/// A lock's client is a name that its caller chooses: what a principal may have was counted for each of these names.
+#[test]
+fn locks_count_for_the_principal_whatever_the_client_is_called() {
+    const LIMITS: &str = "\n[limits]\nlive_claims = 3\nwaiters = 1\n";
+    let (alice, bob) = (Member::new("alice", &["operators"]), Member::new("bob", &["operators"]));
+    for (bind, [one, two, three, four]) in [
+        ("", ["alice", "alice%2F1", "alice%2F2", "alice%2F3"]),
+        // Unbound, she may even call herself bob: he is not charged for it.
+        ("bind_lock_client = false", ["alice", "x", "y", "bob"]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("audit.log");
+        let log_setting = format!("audit_log = {:?}", log.display().to_string());
+        let tokens = [&alice, &bob].map(|member| member.snippet.as_str()).concat();
+        let config = format!("{log_setting}\n[auth]\n{bind}\n{tokens}\n{POLICIES}{LIMITS}");
+        std::fs::write(directory.path().join("leasehold.toml"), config).unwrap();
+        let mut it = Guarded { server: super::support::launch(directory.path()).start(), directory };
+        let lock = |it: &Guarded, who: &Member, job: &str, client: &str| {
+            it.ask(Some(who), "POST", &format!("/lock?job={job}&client={client}&ttl=600s"), "")
+        };
+        lock(&it, &alice, "a", one).expect(200);
+        lock(&it, &alice, "b", two).expect(200);
+        lock(&it, &alice, "c", three).expect(200);
+        let refused = "the caller has 3 claims, as many as it may";
+        assert_eq!(error(&lock(&it, &alice, "d", four).expect(429)), refused);
+        // Over all kinds, and what she has she may renew.
+        let claim = |it: &Guarded| it.ask(Some(&alice), "POST", "/v1/claims/", r#"{"resource": "x", "timeout": 60}"#);
+        assert_eq!(error(&claim(&it).expect(429)), refused);
+        lock(&it, &alice, "b", two).expect(200);
+        for job in ["e", "f", "g"] {
+            lock(&it, &bob, job, "bob").expect(200);
+        }
+        lock(&it, &bob, "h", "bob%2F1").expect(429);
+
+        // Killed, it reads the journal; stopped, what it left behind in order.
+        for is_killed in [true, false] {
+            let Guarded { server, directory } = it;
+            if is_killed {
+                server.kill();
+            } else {
+                server.stop(rustix::process::Signal::TERM);
+            }
+            it = Guarded { server: super::support::launch(directory.path()).start(), directory };
+            assert_eq!(error(&lock(&it, &alice, "d", four).expect(429)), refused);
+            lock(&it, &bob, "h", "bob%2F1").expect(429);
+        }
+        it.ask(Some(&alice), "DELETE", &format!("/lock?job=b&client={two}"), "").expect(200);
+        lock(&it, &alice, "d", four).expect(200);
+
+        // The audit log says who did it, beside what the client was called.
+        let audit = std::fs::read_to_string(&log).unwrap();
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let done: Vec<_> = audit.lines().map(line).filter(|line| line["outcome"] == "done").collect();
+        let who = |job: &str| {
+            let resource = format!("lock:{job}");
+            let taken = done.iter().find(|line| line["resource"] == *resource && line["action"] == "acquire").unwrap();
+            [&taken["principal"], &taken["client"]].map(|name| name.as_str().unwrap_or("-").to_owned())
+        };
+        for (job, client) in [("a", one), ("c", three), ("d", four)] {
+            assert_eq!(who(job), ["alice".to_owned(), client.replace("%2F", "/")], "{audit}");
+        }
+    }
+}

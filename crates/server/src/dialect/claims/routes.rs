@@ -145,6 +145,7 @@ fn create(call: &Call<'_>) -> Result<(Acquire, bool), Problem> {
         ttl_us: timeout_us,
         patience: Patience::Standing,
         client: None,
+        principal: None,
         key: name.map(|name| IdempotencyKey { name, fingerprint: asked(&value) }),
         metadata: metadata.map(Arc::from),
         quota: Quota::NONE,

@@ -80,6 +80,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
                 resource,
                 id: fresh_claim_id(),
                 client: Some(client),
+                principal: None,
                 ttl_us: ttl.us,
                 patience: Patience::For { wait_us: wait.us },
                 key,

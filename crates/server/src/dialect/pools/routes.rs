@@ -111,6 +111,7 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
         ttl_us,
         patience: Patience::For { wait_us },
         client: None,
+        principal: None,
         key,
         metadata: None,
         quota: Quota::NONE,

@@ -292,6 +292,7 @@ impl Caller {
             ttl_us: self.ttl_us,
             patience: Patience::For { wait_us },
             client: None,
+            principal: None,
             key: self.key.map(|name| IdempotencyKey { name: name.into(), fingerprint: 1 }),
             metadata: None,
             quota: Quota::NONE,
