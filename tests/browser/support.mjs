@@ -146,7 +146,7 @@ async function fromSource(route) {
   const name = new URL(route.request().url()).pathname.replace(/^\/(assets\/)?/, "") || "index.html";
   const response = await route.fetch({ url: new URL("/", route.request().url()).href }); // for its headers: the policy is in force
   const contentType = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml" }[name.split(".").pop()];
-  await route.fulfill({ response, contentType, body: await readFile(path.join(ROOT, "crates/server/src/dashboard/assets", name)) });
+  await route.fulfill({ response, contentType, body: await readFile(path.join(ROOT, "crates/server/src/faces/dashboard/assets", name)) });
 }
 
 /** Waits until `check` does not throw, and gives what it gave. */

@@ -17,21 +17,19 @@ use leasehold_auth::Identity;
 use crate::access::Route;
 use crate::audit_log::AuditLog;
 use crate::auth::{self, Audit, Audited, From, Guard, Standing};
-use crate::dashboard;
-use crate::dialect::{Call, POSITION, claims, ensure_position, lock, pools};
-use crate::docs;
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
+use crate::faces::page::Wanted;
+use crate::faces::{Call, POSITION, claims, dashboard, docs, ensure_position, lock, pools, sign_on, watch};
 use crate::http::router::Router;
 use crate::http::{
     Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, response, site,
 };
 use crate::metrics;
-use crate::observe::{self, Observer};
 use crate::openapi;
-use crate::page::Wanted;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
+use crate::watch::Observer;
 
 /// How long the store is believed to confirm writes since it last did.
 const READY_EVERY_US: u64 = 1_000_000;
@@ -63,9 +61,9 @@ pub(crate) enum Asked {
     Pools(pools::Asked),
     Claims(claims::Asked),
     Lock(lock::Asked),
-    Observe(observe::Asked),
+    Observe(watch::Asked),
     Page(Wanted),
-    SignOn(auth::Asked),
+    SignOn(sign_on::Asked),
     Health,
     Readiness,
     Metrics {
@@ -163,7 +161,7 @@ impl App {
         if peer.is_reserved && !endpoint.handler.is_about_the_service() {
             return Err(Problem::unavailable("too many connections", 1).coded(Code::Overloaded).and_close());
         }
-        if matches!(endpoint.handler, Action::SignOn(auth::Action::Login | auth::Action::Callback)) {
+        if matches!(endpoint.handler, Action::SignOn(sign_on::Action::Login | sign_on::Action::Callback)) {
             self.guard.count_step(*client, self.driver.now())?;
         }
         // The caller is identified from the headers, before the body is read.
@@ -176,15 +174,15 @@ impl App {
             Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
             Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
             Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
-            Action::Observe(action) => Asked::Observe(observe::parse(action, &call, &self.observer)?),
+            Action::Observe(action) => Asked::Observe(watch::parse(action, &call, &self.observer)?),
             Action::Dashboard(action) => Asked::Page(dashboard::parse(action, &call)?),
             Action::Docs(action) => Asked::Page(docs::parse(action, &call, &self.document)?),
-            Action::SignOn(action) => Asked::SignOn(auth::parse(action, &call, &self.guard)?),
+            Action::SignOn(action) => Asked::SignOn(sign_on::parse(action, &call, &self.guard)?),
             Action::Health => Asked::Health,
             Action::Readiness => Asked::Readiness,
             Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
         };
-        if let Asked::Observe(observe::Asked::Events(subscription)) = &mut asked {
+        if let Asked::Observe(watch::Asked::Events(subscription)) = &mut asked {
             subscription.by(*client);
         }
         if let Some(log) = &self.audit {
@@ -196,7 +194,7 @@ impl App {
             None => None,
             Some(caller) => {
                 let audit = auth::authorize(&mut asked, caller, &self.driver, id, counted).await?;
-                if let Asked::Observe(observe::Asked::Events(subscription)) = &mut asked {
+                if let Asked::Observe(watch::Asked::Events(subscription)) = &mut asked {
                     let is_encrypted = self.settings.is_encrypted();
                     let standing = Standing::new(&self.guard, &self.driver, &parts.headers, from, is_encrypted);
                     subscription.as_long_as(standing);
@@ -214,9 +212,9 @@ impl App {
             Asked::Pools(asked) => Box::pin(pools::answer(&self.driver, asked, id)),
             Asked::Claims(asked) => Box::pin(claims::answer(&self.driver, asked, id)),
             Asked::Lock(asked) => Box::pin(lock::answer(&self.driver, asked, id)),
-            Asked::Observe(asked) => Box::pin(observe::answer(&self.observer, &self.driver, asked, id)),
+            Asked::Observe(asked) => Box::pin(watch::answer(&self.observer, &self.driver, asked, id)),
             Asked::Page(wanted) => Box::pin(ready(Ok(wanted.answer(id)))),
-            Asked::SignOn(asked) => Box::pin(auth::answer(asked, &self.guard, id, self.driver.now())),
+            Asked::SignOn(asked) => Box::pin(sign_on::answer(asked, &self.guard, id, self.driver.now())),
             Asked::Health => Box::pin(ready(Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)))),
             Asked::Readiness => Box::pin(self.readiness(id)),
             Asked::Preflight { is_private_network } => Box::pin(ready(Ok(site::preflight(id, is_private_network)))),

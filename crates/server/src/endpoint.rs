@@ -3,10 +3,9 @@
 
 use http::Method;
 
-use crate::dialect::{claims, lock, pools};
+use crate::faces::{claims, dashboard, docs, lock, pools, sign_on, watch};
 use crate::http::router::Endpoint;
 use crate::metrics::Dialect;
-use crate::{auth, dashboard, docs, observe};
 
 /// All actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,10 +13,10 @@ pub(crate) enum Action {
     Pools(pools::Action),
     Claims(claims::Action),
     Lock(lock::Action),
-    Observe(observe::Action),
+    Observe(watch::Action),
     Dashboard(dashboard::Action),
     Docs(docs::Action),
-    SignOn(auth::Action),
+    SignOn(sign_on::Action),
     /// The process lives.
     Health,
     /// It can commit.
@@ -84,14 +83,14 @@ impl Action {
                 lock::Action::Acquire | lock::Action::Show => Class::Api,
             },
             Action::Observe(action) => match action {
-                observe::Action::Fence => Class::Api,
-                observe::Action::Revoke => Class::Admin,
-                observe::Action::ListResources
-                | observe::Action::ShowResource
-                | observe::Action::History
-                | observe::Action::Series
-                | observe::Action::FindPool
-                | observe::Action::Events => Class::Observe,
+                watch::Action::Fence => Class::Api,
+                watch::Action::Revoke => Class::Admin,
+                watch::Action::ListResources
+                | watch::Action::ShowResource
+                | watch::Action::History
+                | watch::Action::Series
+                | watch::Action::FindPool
+                | watch::Action::Events => Class::Observe,
             },
             Action::Dashboard(dashboard::Action::Page | dashboard::Action::Asset) | Action::Metrics => Class::Observe,
             Action::SignOn(_) => Class::SignOn,
@@ -126,10 +125,10 @@ pub(crate) fn endpoints(face: Face) -> Vec<Endpoint<Action>> {
     let mut endpoints = pools::routes::endpoints(Action::Pools);
     endpoints.extend(claims::routes::endpoints(Action::Claims));
     endpoints.extend(lock::routes::endpoints(Action::Lock));
-    endpoints.extend(observe::endpoints(Action::Observe));
+    endpoints.extend(watch::endpoints(Action::Observe));
     endpoints.extend(dashboard::endpoints(Action::Dashboard));
     endpoints.extend(docs::endpoints(Action::Docs));
-    endpoints.extend(auth::endpoints(Action::SignOn));
+    endpoints.extend(sign_on::endpoints(Action::SignOn));
     endpoints.push(Endpoint::new(Method::GET, "/healthz", Action::Health));
     endpoints.push(Endpoint::new(Method::GET, "/readyz", Action::Readiness));
     endpoints.push(Endpoint::new(Method::GET, "/metrics", Action::Metrics));

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderValue};
 use leasehold_fuzz::outcome;
 
-use crate::dialect::{idempotency_key, listening, parse_uuid};
+use crate::faces::{idempotency_key, listening, parse_uuid};
 use crate::http::query::Query;
 
 const MAX_WAIT_US: u64 = 300_000_000;

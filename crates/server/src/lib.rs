@@ -8,30 +8,27 @@ mod access;
 mod app;
 mod audit_log;
 mod auth;
-mod dashboard;
-mod dialect;
-mod docs;
 mod driver;
 pub mod duration;
 mod endpoint;
-mod events;
+mod faces;
 #[cfg(test)]
 mod fuzz;
 pub mod http;
 mod links;
 mod metrics;
-mod observe;
+
 pub mod openapi;
-mod page;
 mod settings;
 mod sync;
 mod trace;
+mod watch;
 
 pub use app::App;
 pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
 pub use driver::{Answered, Beginning, Clock, Driver, Handle, Lead, Listening, Witness, default_threads};
 pub use endpoint::{Class, Face};
-pub use observe::Observer;
 pub use settings::Settings;
 pub use trace::SPANS;
+pub use watch::Observer;

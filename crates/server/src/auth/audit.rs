@@ -58,13 +58,13 @@ impl Audit {
 }
 
 /// A user logged in to the dashboard.
-pub(super) fn logged_in(who: &str, id: &RequestId) {
+pub(crate) fn logged_in(who: &str, id: &RequestId) {
     let request = id.as_str();
     tracing::info!(target: TARGET, who, source = "oidc", action = "login", on = "the dashboard", outcome = "done", request, "audit");
 }
 
 /// A user logged out, and all sessions of the name ended.
-pub(super) fn logged_out(who: &str, id: &RequestId) {
+pub(crate) fn logged_out(who: &str, id: &RequestId) {
     let request = id.as_str();
     tracing::info!(target: TARGET, who, source = "session", action = "logout", on = "the dashboard", outcome = "done", request, "audit");
 }

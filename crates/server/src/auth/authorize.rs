@@ -10,8 +10,8 @@ use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota, ResourceKey};
 use super::need::{Need, need};
 use super::{Audit, Caller, words};
 use crate::app::Asked;
-use crate::dialect::claims;
 use crate::driver::Handle;
+use crate::faces::claims;
 use crate::http::{Problem, RequestId};
 use crate::metrics::SignIns;
 

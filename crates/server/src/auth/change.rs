@@ -9,13 +9,13 @@ use leasehold_engine::{Command, ResourceKey, Wall};
 
 use crate::app::Asked;
 use crate::audit_log::AuditLog;
-use crate::dialect::claims;
 use crate::driver::Handle;
+use crate::faces::claims;
+use crate::faces::watch;
 use crate::http::json::write::{Object, rfc3339};
 use crate::http::{Problem, RequestId};
-use crate::observe;
-use crate::observe::digest::Digester;
-use crate::observe::key::{PublicKey, public_name};
+use crate::watch::digest::Digester;
+use crate::watch::key::{PublicKey, public_name};
 
 /// Seconds after which to try again when the audit log cannot be written.
 const RETRY_S: u32 = 5;
@@ -132,7 +132,7 @@ fn change_of(asked: &Asked) -> Option<(&'static str, On<'_>)> {
         Asked::Pools(asked) => change_by(&asked.request.command),
         Asked::Lock(asked) => change_by(&asked.request.command),
         Asked::Claims(claims::Asked::One { request, .. }) => change_by(&request.command),
-        Asked::Observe(observe::Asked::Revoke(key, _)) => Some(("revoke", On::Key(key))),
+        Asked::Observe(watch::Asked::Revoke(key, _)) => Some(("revoke", On::Key(key))),
         Asked::Claims(claims::Asked::Mistaken { .. } | claims::Asked::Claims(_) | claims::Asked::Resources(_))
         | Asked::Observe(_)
         | Asked::Page(_)

@@ -8,16 +8,14 @@
 //!
 //! `leasehold-auth` identifies callers and applies the policy; the engine knows the holders.
 
-mod audit;
+pub(crate) mod audit;
 mod authorize;
 mod caller;
 mod change;
-mod endpoints;
 mod flows;
-mod login;
 mod need;
+mod origin;
 mod standing;
-mod whoami;
 mod words;
 
 use std::net::IpAddr;
@@ -34,10 +32,11 @@ pub use audit::reloaded;
 pub(crate) use authorize::authorize;
 pub(crate) use caller::Caller;
 pub(crate) use change::Audited;
-pub(crate) use endpoints::{Action, Asked, answer, endpoints, parse};
+pub(crate) use origin::{cross_site, is_same_origin};
 pub(crate) use standing::Standing;
 
 use crate::endpoint::{self, Class};
+use crate::faces::sign_on;
 use crate::http::{Peer, Problem};
 use crate::links;
 use crate::metrics::SignIns;
@@ -75,6 +74,11 @@ impl Guard {
         self.flows.step(client, now)
     }
 
+    /// Whether the login of this name is finished for the first time.
+    pub(crate) fn is_first_finish(&self, name: &str, now: Now) -> bool {
+        self.flows.is_first(name, now)
+    }
+
     /// Identifies the caller. `None` where the endpoint needs no identity.
     pub(crate) async fn admit(
         &self,
@@ -108,8 +112,8 @@ impl Guard {
         counted.accepted(source);
         if source == Some(Source::Session) && !parts.method.is_safe() {
             let base_url = links::base_url(settings, parts);
-            if !login::is_same_origin(&parts.headers, &base_url) {
-                return Err(login::cross_site());
+            if !is_same_origin(&parts.headers, &base_url) {
+                return Err(cross_site());
             }
         }
         sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
@@ -137,7 +141,7 @@ impl<'a> From<'a> {
 /// Endpoints that need no identity: those about the health of the process, and those that document the API.
 fn is_open(endpoint: endpoint::Action) -> bool {
     match endpoint {
-        endpoint::Action::SignOn(Action::Login | Action::Callback | Action::Logout) => true,
+        endpoint::Action::SignOn(sign_on::Action::Login | sign_on::Action::Callback | sign_on::Action::Logout) => true,
         other => matches!(other.class(), Class::Health | Class::Docs),
     }
 }

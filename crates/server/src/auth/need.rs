@@ -5,9 +5,9 @@ use leasehold_auth::{Action, Target};
 use leasehold_engine::{ClaimId, Command, ResourceKey};
 
 use crate::app::Asked;
-use crate::dialect::claims;
-use crate::observe;
-use crate::observe::key::PublicKey;
+use crate::faces::claims;
+use crate::faces::watch;
+use crate::watch::key::PublicKey;
 
 /// The right that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub(super) fn need(asked: &Asked) -> Need<'_> {
         Asked::Claims(claims::Asked::Mistaken { claim, .. }) => Need::ClaimShown(*claim),
         Asked::Claims(claims::Asked::Claims(_) | claims::Asked::Resources(_)) => Need::List,
         Asked::Observe(asked) => match asked {
-            observe::Asked::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
-            observe::Asked::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
-            observe::Asked::List(_)
-            | observe::Asked::Show(_)
-            | observe::Asked::History(..)
-            | observe::Asked::Series
-            | observe::Asked::FindPool(_)
-            | observe::Asked::Events(_) => Need::One(Action::Observe, Target::Service),
+            watch::Asked::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
+            watch::Asked::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
+            watch::Asked::List(_)
+            | watch::Asked::Show(_)
+            | watch::Asked::History(..)
+            | watch::Asked::Series
+            | watch::Asked::FindPool(_)
+            | watch::Asked::Events(_) => Need::One(Action::Observe, Target::Service),
         },
         Asked::Page(_) | Asked::Metrics { .. } => Need::One(Action::Observe, Target::Service),
         Asked::Health | Asked::Preflight { .. } | Asked::Readiness | Asked::SignOn(_) => Need::Nothing,

@@ -15,10 +15,9 @@ pub(crate) use common::code_schema;
 pub(crate) use operation::{Answer, Operation, Tag};
 pub(crate) use schema::Schema;
 
-use crate::dialect::{claims, ended, lock, pools};
 use crate::endpoint::{Action, Face, endpoints};
+use crate::faces::{claims, ended, lock, pools, watch};
 use crate::http::router::Endpoint;
-use crate::observe;
 use crate::settings::Settings;
 
 /// The document of a listener with this face, under these settings.
@@ -86,7 +85,7 @@ fn operation(action: Action, settings: &Settings) -> Operation {
         Action::Pools(action) => pools::openapi::operation(action, settings),
         Action::Claims(action) => claims::openapi::operation(action, settings),
         Action::Lock(action) => lock::openapi::operation(action, settings),
-        Action::Observe(action) => observe::openapi::operation(action),
+        Action::Observe(action) => watch::openapi::operation(action),
         Action::Dashboard(action) => service::dashboard(action),
         Action::Docs(action) => service::docs(action),
         Action::SignOn(action) => service::sign_on(action),
@@ -101,7 +100,7 @@ fn schemas(settings: &Settings) -> Map<String, Value> {
     all.extend(pools::openapi::schemas(settings));
     all.extend(claims::openapi::schemas(settings));
     all.extend(lock::openapi::schemas());
-    all.extend(observe::openapi::schemas());
+    all.extend(watch::openapi::schemas());
     all.extend(service::schemas());
     let count = all.len();
     let schemas: Map<_, _> = all.into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect();

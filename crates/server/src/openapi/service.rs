@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Operation, Schema, Tag};
-use crate::auth;
-use crate::dashboard;
-use crate::docs;
+use crate::faces::{dashboard, docs, sign_on};
 use crate::http::Code;
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
 
@@ -29,7 +27,7 @@ pub(super) fn metrics() -> Operation {
         .answers(200, answer)
 }
 
-pub(super) fn sign_on(action: auth::Action) -> Operation {
+pub(super) fn sign_on(action: sign_on::Action) -> Operation {
     let no_login = || {
         Answer::error(
             "The dashboard has no login here.",
@@ -39,15 +37,15 @@ pub(super) fn sign_on(action: auth::Action) -> Operation {
     };
     let elsewhere = |says| Answer::empty(says).header("Location").header("Set-Cookie");
     match action {
-        auth::Action::Whoami => whoami(),
-        auth::Action::Login => new("login", "Log in to the dashboard")
+        sign_on::Action::Whoami => whoami(),
+        sign_on::Action::Login => new("login", "Log in to the dashboard")
             .says("Sends a browser to the sign-on provider (authorization code with PKCE).")
             .offhand()
             .query("return", "The path to come back to.", Schema::string().example("/"))
             .answers(303, elsewhere("To the provider."))
             .answers(404, no_login())
             .answers(503, unreachable_provider()),
-        auth::Action::Callback => new("callback", "Come back from the provider")
+        sign_on::Action::Callback => new("callback", "Come back from the provider")
             .offhand()
             .query("state", "Of the login under way.", Schema::string())
             .query("code", "What the provider gave out.", Schema::string())
@@ -55,7 +53,7 @@ pub(super) fn sign_on(action: auth::Action) -> Operation {
             .answers(303, elsewhere("Logged in, and back to where the login began."))
             .answers(404, no_login())
             .answers(503, unreachable_provider()),
-        auth::Action::Logout => new("logout", "Log out of the dashboard")
+        sign_on::Action::Logout => new("logout", "Log out of the dashboard")
             .says("Only from a page of the dashboard itself.")
             .offhand()
             .answers(

@@ -20,8 +20,8 @@ use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::thread;
 
 use crate::driver::{Answered, Clock, Driver, Handle, Shared};
-use crate::observe::Observer;
 use crate::sync::{advance_time, reset_time};
+use crate::watch::Observer;
 
 const POOL: ResourceKey = ResourceKey::Pool(7);
 const HOUR_US: u64 = 3_600_000_000;

@@ -1,0 +1,164 @@
+//! The filters of a list of claims, from the query.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use leasehold_engine::{ClaimFilter, Ending, StatusFilter, Wall};
+
+use crate::faces::NAME_MAX;
+use crate::faces::header::{plain_seconds_us, seconds_us};
+use crate::http::Problem;
+use crate::http::json::shown;
+use crate::http::query::Query;
+
+/// Every name a list's query may use.
+pub(super) const NAMES: [&str; 14] = [
+    "resource",
+    "status",
+    "ttl",
+    "minimum_ttl",
+    "maximum_ttl",
+    "created",
+    "minimum_created",
+    "maximum_created",
+    "minimum_active_duration",
+    "maximum_active_duration",
+    "minimum_waiting_duration",
+    "maximum_waiting_duration",
+    "limit",
+    "offset",
+];
+
+pub(super) fn parse(query: &Query<'_>) -> Result<ClaimFilter, Problem> {
+    query.refuse_unknown(&NAMES)?;
+    Ok(ClaimFilter {
+        resource: query.get("resource").map(resource).transpose()?,
+        status: query.get("status").map(status).transpose()?,
+        ttl_us: range(query, "ttl", true, duration)?,
+        created: range(query, "created", true, time)?.map(|range| Wall(*range.start())..=Wall(*range.end())),
+        active_us: range(query, "active_duration", false, duration)?,
+        waiting_us: range(query, "waiting_duration", false, duration)?,
+    })
+}
+
+fn resource(name: &str) -> Result<Arc<str>, Problem> {
+    if (1..=NAME_MAX).contains(&name.len()) {
+        Ok(Arc::from(name))
+    } else {
+        Err(Problem::bad_request(format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len())))
+    }
+}
+
+fn status(name: &str) -> Result<StatusFilter, Problem> {
+    Ok(match name {
+        "waiting" => StatusFilter::Waiting,
+        "active" => StatusFilter::Active,
+        "expired" => StatusFilter::Ended(Ending::Expired),
+        "released" => StatusFilter::Ended(Ending::Released),
+        "revoked" => StatusFilter::Ended(Ending::Revoked),
+        "aborted" => StatusFilter::Ended(Ending::Aborted),
+        "withdrawn" => StatusFilter::Ended(Ending::Withdrawn),
+        other => {
+            return Err(Problem::bad_request(format!(
+                "status must be one of waiting, active, expired, released, revoked, aborted, withdrawn, got {}",
+                shown(other)
+            )));
+        }
+    })
+}
+
+/// `minimum_x` and `maximum_x`, or `x=a..b` for both where `short` allows it.
+fn range(
+    query: &Query<'_>,
+    name: &str,
+    has_short: bool,
+    read: fn(&str, &str) -> Result<u64, Problem>,
+) -> Result<Option<RangeInclusive<u64>>, Problem> {
+    let (minimum, maximum) = (format!("minimum_{name}"), format!("maximum_{name}"));
+    let short = if has_short { query.get(name) } else { None };
+    let (low, high) = match (short, query.get(&minimum), query.get(&maximum)) {
+        (None, low, high) => (low, high),
+        (Some(short), None, None) => {
+            let (low, high) = short.split_once("..").ok_or_else(|| {
+                Problem::bad_request(format!(
+                    "{name} must be a range a..b, either side may be empty, got {}",
+                    shown(short)
+                ))
+            })?;
+            (Some(low).filter(|low| !low.is_empty()), Some(high).filter(|high| !high.is_empty()))
+        }
+        (Some(_), _, _) => {
+            let reason = format!("{name}=a..b is short for {minimum} and {maximum}, give one or the others");
+            return Err(Problem::bad_request(reason));
+        }
+    };
+    if short.is_none() && low.is_none() && high.is_none() {
+        return Ok(None);
+    }
+    let low = low.map_or(Ok(0), |text| read(&minimum, text))?;
+    let high = high.map_or(Ok(u64::MAX), |text| read(&maximum, text))?;
+    Ok(Some(low..=high))
+}
+
+fn duration(name: &str, text: &str) -> Result<u64, Problem> {
+    seconds_us(text)
+        .ok_or_else(|| Problem::bad_request(format!("{name} must be a number of seconds from 0, got {}", shown(text))))
+}
+
+/// RFC 3339, or seconds since 1970.
+fn time(name: &str, text: &str) -> Result<u64, Problem> {
+    let parsed = text.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_microsecond()).ok());
+    parsed.or_else(|| plain_seconds_us(text)).ok_or_else(|| {
+        let reason = format!("{name} must be an RFC 3339 time or seconds since 1970, got {}", shown(text));
+        Problem::bad_request(reason)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The query of a list of claims.
+    fn read(bytes: &[u8]) -> u64 {
+        let Ok(text) = std::str::from_utf8(bytes) else { return 0 };
+        let Ok(query) = Query::parse(Some(text)) else { return 1 };
+        match parse(&query) {
+            Ok(filter) => {
+                let given = [filter.ttl_us.is_some(), filter.active_us.is_some(), filter.waiting_us.is_some()];
+                leasehold_fuzz::outcome(&(given, filter.created.is_some(), filter.status, filter.resource.is_some()))
+            }
+            Err(problem) => {
+                assert_eq!(problem.status, 400);
+                assert!(problem.reason.len() < 600 && !problem.reason.chars().any(char::is_control), "{problem}");
+                // The sentence, without its quoted value.
+                let words = problem.reason.split_whitespace().filter(|word| !word.contains(['"', '…', '\u{fffd}']));
+                leasehold_fuzz::outcome(&words.take(4).collect::<Vec<_>>())
+            }
+        }
+    }
+
+    #[test]
+    fn no_query_is_too_strange() {
+        let words = [
+            "resource=",
+            "status=",
+            "active",
+            "ttl=",
+            "..",
+            "minimum_",
+            "maximum_",
+            "ttl",
+            "created",
+            "active_duration=",
+            "waiting_duration=",
+            "&",
+            "2024-01-15T10:30:00Z",
+            "-262143-01-01T00:00:00Z",
+            "1e300",
+            "limit=",
+            "offset=",
+        ];
+        leasehold_fuzz::run("filter", &words, read);
+    }
+}

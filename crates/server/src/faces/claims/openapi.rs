@@ -1,0 +1,294 @@
+//! Claims and their resources for the OpenAPI document: what each call takes and answers. It describes what `routes`,
+//! `filter`, `wire` and `refusal` do.
+
+use leasehold_engine::limits::DURATION_MAX_US;
+use serde_json::{Value, json};
+
+use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX};
+use super::routes::Action;
+use crate::faces::ended::key_spent;
+use crate::faces::header::document_key;
+use crate::faces::{NAME_MAX, ended, terms};
+use crate::http::Code;
+use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::settings::Settings;
+
+const CLAIM: &str = "0b9a8c1e-6f2d-4b57-9e3a-c5d1f0a7b842";
+const STATUSES: [&str; 7] = ["waiting", "active", "expired", "released", "revoked", "aborted", "withdrawn"];
+
+pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
+    match action {
+        Action::Create => document_key(listening(new("createClaim", "Claim a resource"), settings))
+            .says(
+                "The claim is active at once if the resource is free, and stands in line if not: first come, first served. Once \
+                 active it has `timeout` seconds, unless its `ttl` is set anew. `ttl` and `user_data` are other names for \
+                 `timeout` and `metadata`; give one of each pair.",
+            )
+            .body("ClaimRequest", &json!({"resource": "db/migrations", "timeout": 30.0, "metadata": {"job": 4711}}))
+            .answers(201, claim_answer("It is active.", &active()).header("Location").links_to_claim())
+            .answers(202, claim_answer("It waits.", &waiting()).header("Location").links_to_claim())
+            .answers(410, key_spent("That key's claim has ended.", "the claim of this Idempotency-Key has ended"))
+            .answers(
+                422,
+                Answer::error(
+                    "That key was used for something else.",
+                    "this Idempotency-Key was used with another body on this resource",
+                ),
+            ),
+        Action::List => filters(new("listClaims", "List claims, oldest first")).answers(
+            200,
+            Answer::json("A page of them.", Schema::array(Schema::named("ClaimListed")), &json!([waiting()])).header("Link"),
+        ),
+        Action::Show => listening(one("showClaim", "See a claim"), settings)
+            .says("With `wait`, the answer comes when its status changes, or after that long.")
+            .query("while", "With `wait`: `waiting` answers at once unless the claim waits.", Schema::one_of(&["waiting"]))
+            .answers(200, claim_answer("The claim.", &active()))
+            .answers(404, no_claim()),
+        Action::Update => listening(one("updateClaim", "Renew, release or take up a claim"), settings)
+            .says(
+                "Any of `ttl`, `timeout` and `status`, as one step or not at all. `status: active` takes up a claim whose turn \
+                 it is; with `wait` it stands by until then.",
+            )
+            .body("ClaimUpdate", &json!({"ttl": 30.0}))
+            .answers(200, claim_answer("The claim as it is now.", &active()))
+            .answers(204, Answer::empty("It was released or revoked."))
+            .answers(404, no_claim())
+            .answers(
+                409,
+                Answer::json(
+                    "The claim is not in a status in which this can be done.",
+                    Schema::named("ClaimConflict"),
+                    &json!({
+                        "error": "the claim is expired, it can no longer be changed", "code": "ended", "status": "expired",
+                        "ended": "expired",
+                    }),
+                ),
+            ),
+        Action::ListResources => paged(Operation::new(Tag::Resources, "listResources", "List resources by name")).answers(
+            200,
+            Answer::json("A page of them.", Schema::array(Schema::named("Resource")), &json!([resource()])).header("Link"),
+        ),
+        Action::ShowResource => resource_in_path("showResource", "See who holds a resource and who waits")
+            .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource()))
+            .answers(404, no_resource()),
+        Action::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
+            .says("Raising activates waiting claims at once, in order. Lowering recalls nobody.")
+            .body("ResourceSettings", &json!({"capacity": 4}))
+            .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource())),
+        Action::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
+            .says("Claims are left as they are.")
+            .answers(200, Answer::json("Whether it had been set.", Schema::named("Deleted"), &json!({"deleted": true}))),
+    }
+}
+
+fn new(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Claims, id, summary)
+}
+
+/// On one claim.
+fn one(id: &'static str, summary: &'static str) -> Operation {
+    let says = "The claim's id. One that names no claim, of whatever shape, is 404.";
+    new(id, summary).path("id", says, Schema::string().example(CLAIM))
+}
+
+fn resource_in_path(id: &'static str, summary: &'static str) -> Operation {
+    let says = "The resource's name, percent-encoded.";
+    Operation::new(Tag::Resources, id, summary).path("name", says, name().example("db"))
+}
+
+/// The name of a resource.
+fn name() -> Schema {
+    Schema::string().length(1, NAME_MAX).says(format!("1 to {NAME_MAX} bytes."))
+}
+
+/// Calls that hold their answer back.
+fn listening(operation: Operation, settings: &Settings) -> Operation {
+    let says = format!(
+        "Seconds to wait for the status to change. Cut to {} s. `Prefer: wait=N` means the same.",
+        settings.max_wait_us / 1_000_000
+    );
+    operation.query("wait", &says, Schema::seconds()).header(
+        "Prefer",
+        "`wait=N`, in seconds. Other preferences are ignored.",
+        Schema::string().example("wait=10"),
+    )
+}
+
+fn filters(operation: Operation) -> Operation {
+    let seconds = Schema::seconds;
+    let time = || Schema::either([Schema::time(), Schema::seconds()]);
+    let operation = operation
+        .query("resource", "Only claims for this one.", name())
+        .query("status", "Only claims in this status.", Schema::one_of(&STATUSES))
+        .query("minimum_ttl", "Seconds left, at least. Leaves out claims that have no ttl.", seconds())
+        .query("maximum_ttl", "Seconds left, at most.", seconds())
+        .query(
+            "ttl",
+            "`a..b`, short for a pair; either side may be empty.",
+            Schema::string().pattern("^[0-9]{0,9}\\.\\.[0-9]{0,9}$").example("0..60"),
+        )
+        .query("minimum_created", "Made then or later: RFC 3339, or seconds since 1970.", time())
+        .query("maximum_created", "Made then or earlier.", time())
+        .query(
+            "created",
+            "`a..b`, short for a pair.",
+            Schema::string().pattern("^[0-9]{0,12}\\.\\.[0-9]{0,12}$").example("1705314600.."),
+        )
+        .query("minimum_active_duration", "Seconds it was active, at least.", seconds())
+        .query("maximum_active_duration", "Seconds it was active, at most.", seconds())
+        .query("minimum_waiting_duration", "Seconds it waited, at least.", seconds())
+        .query("maximum_waiting_duration", "Seconds it waited, at most.", seconds());
+    paged(operation)
+}
+
+fn paged(operation: Operation) -> Operation {
+    let limit = Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT);
+    operation.query("limit", "How many at most.", limit).query(
+        "offset",
+        "How many to leave out.",
+        Schema::count().maximum(OFFSET_MAX as u64).default(0),
+    )
+}
+
+fn claim_answer(description: &'static str, example: &Value) -> Answer {
+    Answer::json(description, Schema::named("Claim"), example)
+}
+
+fn no_claim() -> Answer {
+    Answer::error("There is no such claim, or it ended long ago.", "no such claim").coded(Code::NoSuchClaim)
+}
+
+fn no_resource() -> Answer {
+    Answer::error("Nobody holds, wants or configured it.", "no such resource: nobody holds, wants or configured it")
+        .coded(Code::NoSuchResource)
+}
+
+impl Answer {
+    fn links_to_claim(self) -> Self {
+        let claim = &json!({"id": "$response.body#/id"});
+        self.link("showClaim", claim, None).link("updateClaimByPatch", claim, None)
+    }
+}
+
+fn active() -> Value {
+    json!({
+        "id": CLAIM, "url": format!("http://localhost:8080/v1/claims/{CLAIM}/"), "resource": "db/migrations",
+        "status": "active", "created": "2024-01-15T10:30:00Z", "timeout": 30.0, "ttl": 30.0, "metadata": {"job": 4711},
+        "user_data": {"job": 4711}, "waiting_duration": 0.0, "active_duration": 0.0,
+        "status_history": [{"status": "active", "timestamp": "2024-01-15T10:30:00Z"}], "token": 7,
+        "expires_in": 30, "renew_after": 10, "clamped": false, "waited_s": 0,
+    })
+}
+
+fn waiting() -> Value {
+    json!({
+        "id": CLAIM, "url": format!("http://localhost:8080/v1/claims/{CLAIM}/"), "resource": "db/migrations",
+        "status": "waiting", "created": "2024-01-15T10:30:00Z", "timeout": 30.0, "metadata": null, "user_data": null,
+        "waiting_duration": 0.0, "status_history": [{"status": "waiting", "timestamp": "2024-01-15T10:30:00Z"}],
+        "queue_position": 1,
+        "holders": [{"id": "7d1e5f90-3c2b-4a68-8f47-b9e06d3a15c2", "since": "2024-01-15T10:29:48Z"}],
+    })
+}
+
+fn resource() -> Value {
+    json!({
+        "name": "db", "capacity": 1, "in_use": 1, "waiting": 0,
+        "holders": [{"id": CLAIM, "since": "2024-01-15T10:30:00Z"}], "queue": [],
+    })
+}
+
+fn holders(says: &str) -> Schema {
+    Schema::array(Schema::named("ClaimHolder")).says(says)
+}
+
+fn claim_schema() -> Schema {
+    Schema::object()
+        .member("id", Schema::uuid())
+        .member("url", Schema::string().with("format", "uri"))
+        .member("resource", Schema::string())
+        .member("status", Schema::one_of(&STATUSES))
+        .member("created", Schema::time())
+        .member("timeout", Schema::seconds().says("Seconds it has once it is active."))
+        .maybe("ttl", Schema::seconds().says("Seconds left, while it is active."))
+        .member("metadata", Schema::any().says("As it was given."))
+        .maybe("owner", Schema::string().says("Whoever made it, where callers sign on."))
+        .member("user_data", Schema::any().says("The same under its other name."))
+        .member("waiting_duration", Schema::seconds().says("Seconds it waited, or has waited so far."))
+        .maybe("active_duration", Schema::seconds().says("Seconds it was active, if it ever was."))
+        .member("status_history", Schema::array(Schema::named("StatusChange")))
+        .maybe("token", Schema::token())
+        .maybe("queue_position", Schema::count().minimum(1).says("While it waits; 1 is next."))
+        .maybe("holders", holders("While it waits: what it waits for, the first 16 by slot."))
+        .maybe(
+            "holders_in_all",
+            Schema::count().says("While it waits, where not all holders are shown: how many there are."),
+        )
+}
+
+pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+    let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000);
+    let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", settings.max_metadata / 1024));
+    vec![
+        (
+            "ClaimRequest",
+            Schema::object()
+                .member("resource", name())
+                .maybe(
+                    "timeout",
+                    duration().says("Seconds it has once it is active. Required, under one of its names."),
+                )
+                .maybe("ttl", duration().says("Another name for `timeout`."))
+                .maybe("metadata", metadata())
+                .maybe("user_data", Schema::any().says("Another name for `metadata`."))
+                .with("oneOf", json!([{"required": ["timeout"]}, {"required": ["ttl"]}]))
+                .with("not", json!({"required": ["metadata", "user_data"]}))
+                .and_no_other(),
+        ),
+        (
+            "ClaimUpdate",
+            Schema::object()
+                .maybe(
+                    "ttl",
+                    duration().says("Seconds left from now on. Only for an active claim, or one made active."),
+                )
+                .maybe("timeout", duration().says("Seconds it gets at its next activation."))
+                .maybe("status", Schema::one_of(&["active", "released", "revoked", "aborted", "withdrawn"]))
+                .with("minProperties", 1)
+                .and_no_other(),
+        ),
+        ("Claim", terms::document(claim_schema(), Schema::maybe)),
+        ("ClaimListed", claim_schema()),
+        (
+            "StatusChange",
+            Schema::object().member("status", Schema::one_of(&STATUSES)).member("timestamp", Schema::time()),
+        ),
+        (
+            "ClaimHolder",
+            Schema::object()
+                .member("id", Schema::uuid().says("A claim."))
+                .member("since", Schema::time().says("Since when it is active, or waits.")),
+        ),
+        (
+            "ClaimConflict",
+            Schema::object()
+                .member("error", Schema::string())
+                .member("code", Schema::one_of(&[Code::Waiting.as_str(), Code::Ended.as_str()]))
+                .member("status", Schema::one_of(&STATUSES))
+                .maybe("ended", Schema::one_of(&ended::WORDS).says("How it ended, if it has.")),
+        ),
+        (
+            "Resource",
+            Schema::object()
+                .member("name", Schema::string())
+                .member("capacity", Schema::count().says("How many claims may be active at once."))
+                .member("in_use", Schema::count())
+                .member("waiting", Schema::count())
+                .member("holders", holders("The active claims, at most 1000 by slot."))
+                .member("queue", holders("The first of the waiting claims, next one first.")),
+        ),
+        (
+            "ResourceSettings",
+            Schema::object().member("capacity", Schema::count().maximum(settings.max_count)).and_no_other(),
+        ),
+    ]
+}

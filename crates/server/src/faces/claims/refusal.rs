@@ -1,0 +1,69 @@
+//! The words of a refusal for a claimant.
+
+use http::{Response, StatusCode};
+use leasehold_engine::{Ending, Refusal};
+
+use super::wire::ending_name;
+use crate::faces::{Reply, denial, ended};
+use crate::http::json::write::Object;
+use crate::http::{Body, Code, Problem, response};
+
+pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
+    if let Some(problem) = denial::past_a_limit(refusal) {
+        return Err(problem);
+    }
+    let problem = match refusal {
+        Refusal::Ended(how) => {
+            let error = format!("the claim is {}, it can no longer be changed", ending_name(*how));
+            return Ok(conflict(&error, Code::Ended, ending_name(*how), Some(*how), reply));
+        }
+        Refusal::StillWaiting => {
+            return Ok(waiting("the claim is waiting, it has no ttl and nothing to release", reply));
+        }
+        Refusal::Contended => {
+            return Ok(waiting("the claim is waiting, the resource is held by others", reply));
+        }
+        Refusal::NoSuchClaim => no_such_claim(),
+        Refusal::NoSuchResource => {
+            Problem::new(StatusCode::NOT_FOUND, "no such resource: nobody holds, wants or configured it")
+                .coded(Code::NoSuchResource)
+        }
+        Refusal::KeyReused => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "this Idempotency-Key was used with another body on this resource",
+        ),
+        Refusal::KeySpent { how } => {
+            let error = "the claim of this Idempotency-Key has ended";
+            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply));
+        }
+        Refusal::StoreFull
+        | Refusal::TooManyWaiting { .. }
+        | Refusal::OverQuota { .. }
+        | Refusal::TooManyClaims { .. }
+        | Refusal::TooManyResources { .. }
+        | Refusal::StateFull { .. }
+        | Refusal::NoneFree { .. }
+        | Refusal::NotHeld { .. }
+        | Refusal::Locked { .. }
+        | Refusal::NotTheHolder => unreachable!("not said of a claim: {refusal:?}"),
+    };
+    Ok(reply.positioned(problem.to_response(reply.id)))
+}
+
+fn waiting(error: &str, reply: &Reply<'_>) -> Response<Body> {
+    conflict(error, Code::Waiting, "waiting", None, reply)
+}
+
+/// 409 that says which status the claim has.
+fn conflict(error: &str, code: Code, status: &str, ended: Option<Ending>, reply: &Reply<'_>) -> Response<Body> {
+    let mut object = Object::new();
+    object.string("error", error).string("code", code.as_str()).string("status", status);
+    if let Some(how) = ended {
+        object.string("ended", ended::word(how));
+    }
+    reply.positioned(response::json(StatusCode::CONFLICT, reply.id, object.end()))
+}
+
+pub(crate) fn no_such_claim() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "no such claim").coded(Code::NoSuchClaim)
+}

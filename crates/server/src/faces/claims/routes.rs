@@ -1,0 +1,231 @@
+//! The endpoints of claims and their resources, and their requests as commands.
+
+use std::sync::Arc;
+
+use http::Method;
+use leasehold_engine::limits::DURATION_MAX_US;
+use leasehold_engine::{
+    Acquire, ClaimId, Command, IdempotencyKey, Options, Patience, Quota, ResourceKey, Update, Wish,
+};
+use leasehold_journal::Request;
+
+use super::list::{ClaimList, ResourcePage};
+use super::refusal::no_such_claim;
+use crate::duration::Cut;
+use crate::faces::{Call, NAME_MAX, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
+use crate::http::Problem;
+use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
+use crate::http::query::Query;
+use crate::http::router::Endpoint;
+use crate::links;
+
+/// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are absurd.
+const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Create,
+    List,
+    Show,
+    Update,
+    ListResources,
+    ShowResource,
+    PutResource,
+    DeleteResource,
+}
+
+pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+    [
+        (Method::POST, ["/v1/claims", "/v1/claims/"], Action::Create),
+        (Method::GET, ["/v1/claims", "/v1/claims/"], Action::List),
+        (Method::GET, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Show),
+        (Method::PATCH, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Update),
+        (Method::PUT, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Update),
+        (Method::GET, ["/v1/resources", "/v1/resources/"], Action::ListResources),
+        (Method::GET, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::ShowResource),
+        (Method::PUT, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::PutResource),
+        (Method::DELETE, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::DeleteResource),
+    ]
+    .into_iter()
+    .flat_map(|(method, patterns, action)| patterns.map(|pattern| (method.clone(), pattern, action)))
+    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
+    .collect()
+}
+
+/// A call that made sense, or one that has to be held against what exists.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    One {
+        subject: Subject,
+        request: Request,
+    },
+    Claims(Box<ClaimList>),
+    Resources(ResourcePage),
+    /// The query or the body is wrong, which matters only if the claim exists.
+    Mistaken {
+        claim: ClaimId,
+        problem: Problem,
+    },
+}
+
+/// The parts of the call that the answer needs.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(super) action: Action,
+    /// The beginning of absolute URLs.
+    pub(super) base_url: String,
+    /// It asked for a longer wait, timeout or ttl than it may have.
+    pub(super) clamped: bool,
+}
+
+pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let base_url = links::base_url(call.settings, call.parts);
+    let mut clamped = false;
+    let request = match action {
+        Action::List => return ClaimList::parse(&query, base_url).map(|list| Asked::Claims(Box::new(list))),
+        Action::ListResources => return ResourcePage::parse(&query, base_url).map(Asked::Resources),
+        Action::Create => {
+            let wait = parse_listening(call, &query)?;
+            let (acquire, is_cut) = create(call)?;
+            clamped = wait.is_cut || is_cut;
+            Request { listen_us: wait.us, ..Command::Acquire(Box::new(acquire)).into() }
+        }
+        Action::Show => {
+            let claim = claim_in_path(call)?;
+            match parse_news(call, &query) {
+                Ok((wait, only_while_waiting)) => {
+                    clamped = wait.is_cut;
+                    let command = Command::ViewClaim { claim };
+                    Request { command, listen_us: wait.us, only_while_waiting }
+                }
+                Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
+            }
+        }
+        Action::Update => {
+            let claim = claim_in_path(call)?;
+            match parse_update(call, &query) {
+                Ok((update, wait, is_cut)) => {
+                    clamped = wait.is_cut || is_cut;
+                    Request { listen_us: wait.us, ..Command::Update { claim, update }.into() }
+                }
+                Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
+            }
+        }
+        Action::ShowResource => Command::ViewResource { resource: resource_in_path(call)? }.into(),
+        Action::DeleteResource => Command::Unconfigure { resource: resource_in_path(call)? }.into(),
+        Action::PutResource => {
+            let resource = resource_in_path(call)?;
+            let body = Object::parse(call.body)?;
+            body.refuse_unknown(&["capacity"])?;
+            let capacity = body.required_integer("capacity", 0..=call.settings.max_count)?;
+            let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
+            Command::Configure { resource, capacity }.into()
+        }
+    };
+    Ok(Asked::One { subject: Subject { action, base_url, clamped }, request })
+}
+
+/// The claim that is asked for, and whether its timeout was cut.
+fn create(call: &Call<'_>) -> Result<(Acquire, bool), Problem> {
+    let body = Object::parse(call.body)?;
+    body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data"])?;
+    let resource = body.required_string("resource", 1..=NAME_MAX)?;
+    let timeout = either(&body, "timeout", "ttl")?;
+    let timeout = Cut::to(call.settings.max_timeout_us, body.required_seconds(timeout, DURATION)?);
+    let timeout_us = timeout.us;
+    let metadata = body.json(either(&body, "metadata", "user_data")?, call.settings.max_metadata)?;
+    let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
+    // Metadata is the same when its value is, in any spelling. Earlier versions compared the spelling.
+    let name = key_name(&call.parts.headers)?;
+    let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
+    let former = name.as_ref().map(|_| asked(metadata.unwrap_or_default().as_bytes()));
+    let acquire = Acquire {
+        id: fresh_claim_id(),
+        ttl_us: timeout_us,
+        patience: Patience::Standing,
+        client: None,
+        principal: None,
+        key: name.map(|name| IdempotencyKey { name, fingerprint: asked(&value) }),
+        metadata: metadata.map(Arc::from),
+        quota: Quota::NONE,
+        options: Options { former_fingerprint: former, ..Options::default() },
+        resource: ResourceKey::Claim(Arc::from(&*resource)),
+    };
+    Ok((acquire, timeout.is_cut))
+}
+
+/// The name a member goes by: its own, or the one the deployed claims service has for it.
+fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&'static str, Problem> {
+    match (body.has(own), body.has(other)) {
+        (true, true) => Err(Problem::bad_request(format!("{own} and {other} mean the same, give one of them"))),
+        (false, true) => Ok(other),
+        (_, false) => Ok(own),
+    }
+}
+
+/// The change, how long to wait for it, and whether its ttl or timeout was cut.
+fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut, bool), Problem> {
+    let wait = parse_listening(call, query)?;
+    let body = Object::parse(call.body)?;
+    body.refuse_unknown(&["ttl", "timeout", "status"])?;
+    if body.is_empty() {
+        return Err(Problem::bad_request("nothing to change, give any of ttl, timeout, status"));
+    }
+    let duration = |name| -> Result<Option<Cut>, Problem> {
+        Ok(body.seconds(name, DURATION)?.map(|asked_us| Cut::to(call.settings.max_timeout_us, asked_us)))
+    };
+    let (ttl, timeout) = (duration("ttl")?, duration("timeout")?);
+    let is_cut = [ttl, timeout].into_iter().flatten().any(|duration| duration.is_cut);
+    let us = |duration: Option<Cut>| duration.map(|duration| duration.us);
+    let update = Update { ttl_us: us(ttl), timeout_us: us(timeout), status: wish(&body)? };
+    Ok((update, wait, is_cut))
+}
+
+/// `wait`, and whether it is over at once for a claim that does not wait.
+fn parse_news(call: &Call<'_>, query: &Query<'_>) -> Result<(Cut, bool), Problem> {
+    query.refuse_unknown(&["wait", "while"])?;
+    let only_while_waiting = match query.get("while") {
+        None => false,
+        Some("waiting") => true,
+        Some(other) => return Err(Problem::bad_request(format!("while must be waiting, got {}", shown(other)))),
+    };
+    Ok((listening(&call.parts.headers, query, call.settings.max_wait_us)?, only_while_waiting))
+}
+
+/// `wait`, the only thing the query of such a call may hold.
+fn parse_listening(call: &Call<'_>, query: &Query<'_>) -> Result<Cut, Problem> {
+    query.refuse_unknown(&["wait"])?;
+    listening(&call.parts.headers, query, call.settings.max_wait_us)
+}
+
+fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {
+    const ALLOWED: &str = "one of active, released, revoked, aborted, withdrawn";
+    let Ok(status) = body.string("status", 0..=usize::MAX) else {
+        return Err(Problem::bad_request(format!("status must be a string, {ALLOWED}")));
+    };
+    Ok(match status.as_deref() {
+        None => None,
+        Some("active") => Some(Wish::Active),
+        Some("released") => Some(Wish::Released),
+        Some("revoked") => Some(Wish::Revoked),
+        Some("aborted") => Some(Wish::Aborted),
+        Some("withdrawn") => Some(Wish::Withdrawn),
+        Some(other) => {
+            return Err(Problem::bad_request(format!("status must be {ALLOWED}, got {}", shown(other))));
+        }
+    })
+}
+
+fn claim_in_path(call: &Call<'_>) -> Result<ClaimId, Problem> {
+    parse_uuid(call.params.raw("id")).map(ClaimId).ok_or_else(no_such_claim)
+}
+
+fn resource_in_path(call: &Call<'_>) -> Result<ResourceKey, Problem> {
+    let name = call.params.decoded("name")?;
+    if !(1..=NAME_MAX).contains(&name.len()) {
+        let reason = format!("the resource name in the path must have 1 to {NAME_MAX} bytes, got {}", name.len());
+        return Err(Problem::bad_request(reason));
+    }
+    Ok(ResourceKey::Claim(Arc::from(&*name)))
+}

@@ -1,0 +1,199 @@
+//! The lock for the OpenAPI document: what each call takes and answers. It describes what `routes`, `wire` and
+//! `refusal` do.
+
+use leasehold_engine::limits::TOKEN_MAX;
+use serde_json::{Value, json};
+
+use super::routes::{Action, DEFAULT_JOB};
+use crate::duration::format_us;
+use crate::faces::ended::key_spent;
+use crate::faces::header::document_key;
+use crate::faces::{NAME_MAX, terms};
+use crate::http::Code;
+use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::settings::Settings;
+
+pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
+    match action {
+        Action::Acquire => document_key(new("acquireLock", "Take the lock, or keep it"))
+            .says(format!(
+                "Taking it again is renewing, and is the last holder's right until another client has it. After it expired, only \
+                 the last holder may come back for {}. With `wait`, stands in line that long before the 409.",
+                format_us(settings.grace_us)
+            ))
+            .required_query("client", "Who asks.", name().example("laptop-a"))
+            .query(
+                "ttl",
+                "How long, as a Go duration: `30s`, `1m30s`, `500ms`.",
+                Schema::string().pattern(&format!("^(?=.*[1-9]){DURATION}$")).default(format_us(settings.default_ttl_us)).example("30s"),
+            )
+            .query(
+                "wait",
+                "How long to stand in line, as a Go duration.",
+                Schema::string().pattern(&format!("^(0|{DURATION})$")).example("10s"),
+            )
+            .query(
+                "keep",
+                "How long the place in line outlives the last call that waits there, as a Go duration of at most 300s.",
+                Schema::string().pattern("^(0|[0-9]{1,3}s)$").example("60s"),
+            )
+            .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
+            .query("token", "Renew the grant of this token, and take no other.", token())
+            .answers(200, Answer::json("It is yours.", Schema::named("LockTaken"), &taken()))
+            .answers(
+                409,
+                Answer::json(
+                    "It is another's, or in its grace, and `Retry-After` says for how long; or not held under the token that was given.",
+                    Schema::either([Schema::named("LockHeld"), Schema::named("EndedError")]),
+                    &held(),
+                ),
+            )
+            .answers(410, key_spent("What that key got has ended.", "the lock of this Idempotency-Key has ended"))
+            .answers(
+                422,
+                Answer::error(
+                    "That key was used for something else.",
+                    "this Idempotency-Key was used with another client or ttl on this lock",
+                ),
+            ),
+        Action::Release => document_key(new("releaseLock", "Let go of the lock, or leave its queue"))
+            .says(
+                "A client that waits leaves the queue. With `token`, only that grant is let go. With the `Idempotency-Key` of an \
+                 acquisition, what it got is let go and the key is spent: a copy that arrives later gets 410.",
+            )
+            .query("token", "Only the grant of this token.", token())
+            .required_query("client", "Who asks.", name().example("laptop-a"))
+            .answers(
+                200,
+                Answer::json(
+                    "It is free, or the next in line has it.",
+                    Schema::named("LockReleased"),
+                    &json!({"message": "lock released", "success": true, "job": "default"}),
+                ),
+            )
+            .answers(
+                403,
+                Answer::json(
+                    "It was not this client's to release.",
+                    Schema::named("NotTheHolder"),
+                    &json!({
+                        "error": "client does not hold the lock", "code": "not_the_holder", "success": false, "job": "default",
+                    }),
+                ),
+            ),
+        Action::Show => new("showLock", "See who holds the lock")
+            .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
+            .query("client", "Whose place in line to show.", Schema::string())
+            .answers(200, Answer::json("The lock.", Schema::named("LockSeen"), &seen())),
+    }
+}
+
+fn new(id: &'static str, summary: &'static str) -> Operation {
+    let says = "Which lock. Locks of different jobs are independent.";
+    Operation::new(Tag::Lock, id, summary).query("job", says, name().default(DEFAULT_JOB))
+}
+
+fn token() -> Schema {
+    Schema::token().maximum(TOKEN_MAX)
+}
+
+fn name() -> Schema {
+    Schema::string().length(1, NAME_MAX).says(format!("1 to {NAME_MAX} bytes."))
+}
+
+/// Durations as people write them. Go knows more: signs, `ns`, `µs`, more digits.
+const DURATION: &str = r"([0-9]{1,6}us|[0-9]{1,6}(\.[0-9]{1,3})?(ms|s|m|h)){1,2}";
+
+fn taken() -> Value {
+    json!({
+        "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z", "grace_until": "2024-01-15T10:30:35Z", "success": true,
+        "job": "default", "message": "acquired", "token": 7, "expires_in": 30, "renew_after": 10, "clamped": false,
+        "waited_s": 0,
+    })
+}
+
+fn seen() -> Value {
+    json!({
+        "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z", "is_expired": false,
+        "grace_until": "2024-01-15T10:30:35Z", "success": true, "job": "default", "message": "held", "token": 7,
+        "expires_in": 30, "renew_after": 10,
+    })
+}
+
+fn held() -> Value {
+    json!({
+        "error": "lock held by another client", "code": "locked", "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z",
+        "grace_until": "2024-01-15T10:30:35Z", "success": false, "job": "default", "message": "lock held by another client",
+    })
+}
+
+pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
+    let errors = ["lock held by another client", "grace period active"];
+    let yes = || Schema::constant(true);
+    let no = || Schema::constant(false);
+    let expires_at = || Schema::time().says("When it expires, no later than it really does.");
+    let grace_until = || Schema::time().says("Until then only the last holder may come back.");
+    vec![
+        (
+            "LockTaken",
+            terms::document(
+                Schema::object()
+                    .member("holder", Schema::string())
+                    .member("expires_at", expires_at())
+                    .member("grace_until", grace_until())
+                    .member("success", yes())
+                    .member("job", Schema::string())
+                    .member("message", Schema::string().says("`acquired`, `acquired from <previous>` or `renewed`."))
+                    .member("token", Schema::token()),
+                Schema::member,
+            ),
+        ),
+        (
+            "LockHeld",
+            Schema::object()
+                .member("error", Schema::one_of(&errors))
+                .member("code", Schema::one_of(&[Code::Locked.as_str(), Code::Grace.as_str()]))
+                .member("holder", Schema::string())
+                .member("expires_at", expires_at())
+                .member("grace_until", grace_until())
+                .member("success", no())
+                .member("job", Schema::string())
+                .member("message", Schema::one_of(&errors)),
+        ),
+        (
+            "LockReleased",
+            Schema::object()
+                .member("message", Schema::one_of(&["lock released", "wait withdrawn"]))
+                .member("success", yes())
+                .member("job", Schema::string()),
+        ),
+        (
+            "NotTheHolder",
+            Schema::object()
+                .member("error", Schema::constant("client does not hold the lock"))
+                .member("code", Schema::constant(Code::NotTheHolder.as_str()))
+                .member("success", no())
+                .member("job", Schema::string()),
+        ),
+        (
+            "LockSeen",
+            terms::document_rest(
+                Schema::object()
+                    .member("holder", Schema::string().says("Empty when nobody has had it."))
+                    .maybe("expires_at", expires_at())
+                    .member("is_expired", Schema::boolean().says("True when nobody holds it now."))
+                    .maybe("grace_until", grace_until())
+                    .maybe("success", yes())
+                    .maybe("job", Schema::string())
+                    .maybe("message", Schema::one_of(&["held", "in grace", "expired"]))
+                    .maybe("token", Schema::token())
+                    .maybe("waiting", Schema::count().says("Clients in line, where one is asked for."))
+                    .maybe(
+                        "queue_position",
+                        Schema::count().minimum(1).or_null().says("Its place; 1 is next, null when it does not wait."),
+                    ),
+                Schema::maybe,
+            ),
+        ),
+    ]
+}

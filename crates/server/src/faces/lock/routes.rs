@@ -1,0 +1,153 @@
+//! The endpoint of locks, and its requests as commands.
+
+use std::sync::Arc;
+
+use http::Method;
+use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, ResourceKey, Spend, Token};
+use leasehold_journal::Request;
+
+use crate::duration::{Cut, parse_go};
+use crate::faces::{Call, KEEP_MAX_US, NAME_MAX, fresh_claim_id, idempotency_key, key_name};
+use crate::http::Problem;
+use crate::http::json::shown;
+use crate::http::query::Query;
+use crate::http::router::Endpoint;
+
+/// The lock that is meant when no job is named.
+pub(super) const DEFAULT_JOB: &str = "default";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Acquire,
+    Release,
+    Show,
+}
+
+pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+    [(Method::POST, Action::Acquire), (Method::DELETE, Action::Release), (Method::GET, Action::Show)]
+        .map(|(method, action)| Endpoint::new(method, "/lock", wrap(action)))
+        .into()
+}
+
+/// A call that made sense.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(super) subject: Subject,
+    pub(crate) request: Request,
+}
+
+/// The parts of the call that the answer needs.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) job: Arc<str>,
+    /// It asked for more time than it may have.
+    pub(super) clamped: bool,
+}
+
+pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let job: Arc<str> = Arc::from(query.get("job").unwrap_or(DEFAULT_JOB));
+    if !(1..=NAME_MAX).contains(&job.len()) {
+        return Err(Problem::bad_request(format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
+    }
+    let resource = ResourceKey::Lock(Arc::clone(&job));
+    let mut clamped = false;
+    let command = match action {
+        Action::Show => match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
+            Some(client) => Command::ViewPlace { resource, name: Arc::from(client) },
+            None => Command::ViewResource { resource },
+        },
+        Action::Release => {
+            let (client, token) = (client(&query)?, token(&query)?);
+            match (key_name(&call.parts.headers)?, token) {
+                (Some(_), Some(_)) => {
+                    return Err(Problem::bad_request("give the token or the Idempotency-Key, each names one grant"));
+                }
+                (Some(key), None) => {
+                    Command::Spend(Box::new(Spend { resource, key, client: Some(client), id: fresh_claim_id() }))
+                }
+                (None, token) => Command::Unlock { resource, client, token },
+            }
+        }
+        Action::Acquire => {
+            let client = client(&query)?;
+            let (ttl, wait) = (ttl(&query, call)?, wait(&query, call)?);
+            clamped = ttl.is_cut || wait.is_cut;
+            let key = idempotency_key(&call.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
+            let options = Options { renewal: renewal(&query)?, keep_us: keep_us(&query)?, ..Options::default() };
+            Command::Acquire(Box::new(Acquire {
+                resource,
+                id: fresh_claim_id(),
+                client: Some(client),
+                principal: None,
+                ttl_us: ttl.us,
+                patience: Patience::For { wait_us: wait.us },
+                key,
+                metadata: None,
+                quota: Quota::NONE,
+                options,
+            }))
+        }
+    };
+    Ok(Asked { subject: Subject { job, clamped }, request: command.into() })
+}
+
+fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
+    match query.get("client") {
+        None | Some("") => Err(Problem::bad_request("client parameter required")),
+        Some(client) if client.len() > NAME_MAX => {
+            Err(Problem::bad_request(format!("client must have 1 to {NAME_MAX} bytes, got {}", client.len())))
+        }
+        Some(client) => Ok(Arc::from(client)),
+    }
+}
+
+/// The answer for a client that has the lock already.
+fn renewal(query: &Query<'_>) -> Result<Renewal, Problem> {
+    match (query.get("renew"), token(query)?) {
+        (None | Some("yes"), None) => Ok(Renewal::Any),
+        (None | Some("yes"), Some(token)) => Ok(Renewal::Only(token)),
+        (Some("no"), None) => Ok(Renewal::Never),
+        (Some("no"), Some(_)) => {
+            Err(Problem::bad_request("renew=no and token contradict each other, give one of them"))
+        }
+        (Some(other), _) => Err(Problem::bad_request(format!("renew must be yes or no, got {}", shown(other)))),
+    }
+}
+
+/// One grant, by its token.
+fn token(query: &Query<'_>) -> Result<Option<Token>, Problem> {
+    let Some(text) = query.get("token") else { return Ok(None) };
+    match text.parse::<u64>() {
+        Ok(token) if (1..=TOKEN_MAX).contains(&token) => Ok(Some(Token(token))),
+        _ => {
+            let reason = format!("token must be an integer from 1 to {TOKEN_MAX}, got {}", shown(text));
+            Err(Problem::bad_request(reason))
+        }
+    }
+}
+
+fn ttl(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
+    let Some(text) = query.get("ttl") else { return Ok(Cut { us: call.settings.default_ttl_us, is_cut: false }) };
+    match parse_go(text).ok().and_then(|ttl_us| u64::try_from(ttl_us).ok()) {
+        Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(call.settings.max_ttl_us, ttl_us)),
+        _ => Err(Problem::bad_request("invalid ttl format")),
+    }
+}
+
+fn wait(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
+    let Some(text) = query.get("wait") else { return Ok(Cut::default()) };
+    match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
+        Some(wait_us) => Ok(Cut::to(call.settings.max_wait_us, wait_us)),
+        None => Err(Problem::bad_request("invalid wait format")),
+    }
+}
+
+fn keep_us(query: &Query<'_>) -> Result<u64, Problem> {
+    let Some(text) = query.get("keep") else { return Ok(0) };
+    match parse_go(text).ok().and_then(|keep_us| u64::try_from(keep_us).ok()) {
+        Some(keep_us) if keep_us <= KEEP_MAX_US => Ok(keep_us),
+        _ => Err(Problem::bad_request(format!("keep must be a duration from 0s to 300s, got {}", shown(text)))),
+    }
+}

@@ -1,0 +1,52 @@
+//! The words of a refusal for a borrower.
+
+use http::{Response, StatusCode};
+use leasehold_engine::Refusal;
+
+use crate::faces::{Reply, denial, ended};
+use crate::http::{Body, Code, Problem, error_body_with, response};
+
+pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
+    if let Some(problem) = denial::past_a_limit(refusal) {
+        return Err(problem);
+    }
+    let (status, code, reason) = match refusal {
+        Refusal::NoneFree { waiting } => return Ok(none_free(*waiting, reply)),
+        Refusal::NoSuchResource => (StatusCode::NOT_FOUND, Code::NoSuchPool, "no such pool"),
+        Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
+        Refusal::NotHeld { how } => {
+            let error = "the lease is no longer held";
+            return Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, error, *how, reply));
+        }
+        Refusal::KeyReused => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            Code::KeyReused,
+            "this Idempotency-Key was used with another body on this pool",
+        ),
+        Refusal::KeySpent { how } => {
+            let error = "the lease of this Idempotency-Key has ended";
+            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply));
+        }
+        Refusal::StoreFull
+        | Refusal::TooManyWaiting { .. }
+        | Refusal::OverQuota { .. }
+        | Refusal::TooManyClaims { .. }
+        | Refusal::TooManyResources { .. }
+        | Refusal::StateFull { .. }
+        | Refusal::Locked { .. }
+        | Refusal::NotTheHolder
+        | Refusal::Ended(_)
+        | Refusal::StillWaiting
+        | Refusal::Contended => unreachable!("not said of a pool: {refusal:?}"),
+    };
+    Ok(reply.positioned(Problem::new(status, reason).coded(code).to_response(reply.id)))
+}
+
+fn none_free(waiting: u32, reply: &Reply<'_>) -> Response<Body> {
+    let body = error_body_with(Code::NoneFree, "no resource available", |body| {
+        body.extend_from_slice(format!(",\"waiting\":{waiting}").as_bytes());
+    });
+    let mut response = response::json(StatusCode::CONFLICT, reply.id, body);
+    response::set_retry_after(&mut response, 1);
+    reply.positioned(response)
+}

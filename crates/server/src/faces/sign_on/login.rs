@@ -1,0 +1,152 @@
+//! The dashboard's own login: `/login` sends a browser to the provider, `/callback` takes it back, `/logout` forgets
+//! it. `leasehold_auth::login` has the checks on the way; this file makes redirects and cookies of them.
+
+use std::sync::Arc;
+
+use http::header::{HeaderValue, LOCATION, SET_COOKIE};
+use http::{Response, StatusCode};
+use leasehold_auth::Now;
+use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
+use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
+
+use crate::auth::{Guard, audit, cross_site, is_same_origin};
+use crate::faces::Call;
+use crate::http::query::Query;
+use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::links;
+
+/// Holds a login under way.
+const FLOW_COOKIE: Cookie = Cookie::new("__Host-leasehold-login", "leasehold-login");
+
+/// Seconds after which to try again when the provider is away.
+const RETRY_PROVIDER_S: u32 = 5;
+
+/// A step of a login.
+#[derive(Debug)]
+pub(crate) struct Step {
+    login: Arc<Login>,
+    /// Our URL, as the browser sees it.
+    base_url: String,
+    is_encrypted: bool,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Begin { return_to: String },
+    Finish { callback: Callback, flow: Option<String> },
+    Forget { session: Option<String> },
+}
+
+pub(super) fn begin(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let return_to = query.get("return").unwrap_or("/").to_owned();
+    step(call, guard, What::Begin { return_to })
+}
+
+pub(super) fn finish(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    let text = |name: &str| query.get(name).map(str::to_owned);
+    let callback = Callback { state: text("state"), code: text("code"), error: text("error") };
+    let flow = FLOW_COOKIE.sent(&call.parts.headers, call.settings.is_encrypted()).map(str::to_owned);
+    step(call, guard, What::Finish { callback, flow })
+}
+
+pub(super) fn forget(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let session = SESSION_COOKIE.sent(&call.parts.headers, call.settings.is_encrypted()).map(str::to_owned);
+    let step = step(call, guard, What::Forget { session })?;
+    if is_same_origin(&call.parts.headers, &step.base_url) { Ok(step) } else { Err(cross_site()) }
+}
+
+fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
+    let login = guard.current().and_then(|sign_on| sign_on.login().cloned());
+    let login = login.ok_or_else(|| {
+        Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
+            .coded(Code::NoLogin)
+    })?;
+    Ok(Step {
+        login,
+        base_url: links::base_url(call.settings, call.parts),
+        is_encrypted: call.settings.is_encrypted(),
+        what,
+    })
+}
+
+pub(super) async fn answer(step: Step, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
+    let Step { login, base_url, is_encrypted, what } = step;
+    let jar = Jar { is_encrypted };
+    match what {
+        What::Begin { return_to } => {
+            let begun =
+                login.begin(format!("{base_url}/callback"), &return_to, now).await.map_err(|error| word(&error))?;
+            Ok(redirect(id, &begun.location, &[jar.set(FLOW_COOKIE, &begun.flow, FLOW_S)]))
+        }
+        What::Finish { callback, flow } => {
+            let name = callback.state.clone();
+            let finished = login.finish(callback, flow.as_deref(), now).await.map_err(|error| word(&error))?;
+            if !name.is_some_and(|name| guard.is_first_finish(&name, now)) {
+                return Err(word(&LoginError::NoFlow));
+            }
+            audit::logged_in(&finished.principal.name, id);
+            let cookies = [jar.set(SESSION_COOKIE, &finished.session, finished.lasts_s), jar.set(FLOW_COOKIE, "", 0)];
+            Ok(redirect(id, &finished.return_to, &cookies))
+        }
+        What::Forget { session } => {
+            if let Some(who) = session.and_then(|session| login.end(&session, now)) {
+                audit::logged_out(&who, id);
+            }
+            let mut response = response::json(StatusCode::OK, id, r#"{"signed_out":true}"#);
+            response.headers_mut().append(SET_COOKIE, jar.set(SESSION_COOKIE, "", 0));
+            Ok(response)
+        }
+    }
+}
+
+fn word(error: &LoginError) -> Problem {
+    let reason = error.to_string();
+    match error {
+        LoginError::Unavailable => Problem::unavailable(reason, RETRY_PROVIDER_S),
+        LoginError::NoFlow | LoginError::WrongState => Problem::bad_request(reason),
+        LoginError::Refused(_) | LoginError::Token(_) | LoginError::TooManyGroups => {
+            Problem::new(StatusCode::FORBIDDEN, reason)
+        }
+    }
+}
+
+/// How cookies are set: scripts do not see them, and other sites do not send them along.
+#[derive(Clone, Copy)]
+struct Jar {
+    is_encrypted: bool,
+}
+
+impl Jar {
+    fn set(self, cookie: Cookie, value: &str, max_age_s: u64) -> HeaderValue {
+        let (name, more) = (cookie.name(self.is_encrypted), if self.is_encrypted { "; Secure" } else { "" });
+        let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_s}{more}");
+        let mut value = HeaderValue::try_from(text).expect("base64url and plain words");
+        value.set_sensitive(true);
+        value
+    }
+}
+
+fn redirect(id: &RequestId, location: &str, cookies: &[HeaderValue]) -> Response<Body> {
+    let mut response = response::empty(StatusCode::SEE_OTHER, id);
+    let location = HeaderValue::try_from(location).expect("an address in visible ASCII");
+    response.headers_mut().insert(LOCATION, location);
+    for cookie in cookies {
+        response.headers_mut().append(SET_COOKIE, cookie.clone());
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_for_nobody_else() {
+        let value = |is_encrypted| Jar { is_encrypted }.set(SESSION_COOKIE, "x", 60).to_str().unwrap().to_owned();
+        assert_eq!(value(false), "leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60");
+        assert_eq!(value(true), "__Host-leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure");
+    }
+}

@@ -1,0 +1,300 @@
+//! Watching and running the service, for the OpenAPI document: what each call takes and answers. It describes what
+//! `routes`, `list`, `detail`, `series` and `events` do.
+
+use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::{Ending, Kind, ResourceState};
+use serde_json::{Value, json};
+
+use super::detail::{HISTORY_DEFAULT, HISTORY_MAX};
+use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, SEARCH_MAX};
+use super::routes::{Action, KEY_MAX};
+use crate::faces::NAME_MAX;
+use crate::http::Code;
+use crate::openapi::{Answer, Operation, Schema, Tag};
+
+pub(crate) fn operation(action: Action) -> Operation {
+    match action {
+        Action::ListResources => new("observeResources", "List everything that is held or waited for")
+            .says("Resources of every kind, pools under a digest. Counts are of all resources, whatever the filter.")
+            .query("kind", "Only these.", kind())
+            .query("state", "Only these.", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
+            .query("q", "Part of a name, a digest or a holder's name, in whatever case.", Schema::string().length(0, SEARCH_MAX))
+            .query("sort", "By name, by the longest queue, or by the next to expire.", sort())
+            .query("limit", "How many.", Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT))
+            .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(OFFSET_MAX as u64).default(0))
+            .query("after", "What `next` of the page before said, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
+            .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page()))
+            .answers(
+                410,
+                Answer::error(
+                    "By waiters or by expiry: the order is not kept any more.",
+                    "the list that after goes on with is not kept any more, begin again without after",
+                )
+                .coded(Code::ListExpired),
+            ),
+        Action::ShowResource => new("observeResource", "See one resource in full")
+            .says("Its holders by slot, at most 1000, and the first 100 of its queue.")
+            .path("key", KEY_SAYS, key())
+            .answers(200, Answer::json("The resource.", Schema::named("ObservedResource"), &resource()))
+            .answers(404, unknown()),
+        Action::History => new("observeHistory", "See what happened to a resource")
+            .says("As far back as events are kept, also of what is no longer there. Of more than `limit`, the newest.")
+            .path("key", KEY_SAYS, key())
+            .query("since_unix", "Not before this, in seconds since 1970.", Schema::seconds())
+            .query("limit", "How many.", Schema::count().minimum(1).maximum(HISTORY_MAX as u64).default(HISTORY_DEFAULT))
+            .answers(200, Answer::json("Oldest first.", Schema::named("History"), &json!({"events": [event()], "complete_since_unix": 1_705_314_600.0})))
+            .answers(404, unknown()),
+        Action::Series => new("observeSeries", "The last ten minutes, second by second")
+            .offhand()
+            .answers(200, Answer::json("600 values each, oldest first.", Schema::named("Series"), &series())),
+        Action::FindPool => new("observePool", "Find a pool by its id")
+            .says("The id is a credential, so it is sent in the body and stays out of URLs.")
+            .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
+            .answers(200, Answer::json("What it is called here.", Schema::named("PoolKey"), &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
+            .answers(404, Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
+        Action::Events => new("events", "Follow what happens")
+            .says(
+                "Server-sent events: `hello` first, then everything as it becomes durable, with ids to resume from; `gap` when \
+                 something was missed; `lagging`, the last one, for a reader that is too slow; `signed-out`, likewise, for one \
+                 whose token, login or right to watch has ended.",
+            )
+            .offhand()
+            .query("resource", "Only of this key, or of this name.", Schema::string().length(1, NAME_MAX).example("lock:deploy"))
+            .query("kind", "Only of this kind.", kind())
+            .query("last_event_id", "Where to go on from, for callers that cannot set the header.", id())
+            .header("Last-Event-ID", "Where to go on from.", id())
+            .answers(200, Answer::text("A stream that does not end by itself.", "text/event-stream"))
+            .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
+        Action::Revoke => new("revoke", "Take a grant away from whoever holds it")
+            .says("Whatever the dialect. The next in line has it in the same step.")
+            .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
+            .answers(200, Answer::json("Whether it was still held.", Schema::named("Revoked"), &json!({"revoked": true}))),
+        Action::Fence => new("fence", "Ask whether a token is the one to heed")
+            .says(
+                "For a resource that guards itself against late holders: heed the caller only while its token is `current`. A \
+                 pool is named by its digest.",
+            )
+            .required_query("kind", "What it is.", kind())
+            .required_query("resource", "Its name; a pool's digest.", name().example("db"))
+            .required_query("token", "The token the caller came with.", token())
+            .answers(200, Answer::json("How the token stands.", Schema::named("Fence"), &json!({"current": false, "latest": 8}))),
+    }
+}
+
+fn new(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Observe, id, summary)
+}
+
+const KEY_SAYS: &str = "`claim:NAME`, `lock:JOB` or `pool:DIGEST`, percent-encoded.";
+
+fn unknown() -> Answer {
+    Answer::error("There is no such resource.", "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST")
+        .coded(Code::NoSuchResource)
+}
+
+fn key() -> Schema {
+    Schema::string().pattern("^(claim:.|lock:.|pool:[0-9a-f]{32}$)").length(1, KEY_MAX).example("lock:deploy")
+}
+
+fn kind() -> Schema {
+    Schema::one_of(&Kind::ALL.map(Kind::as_str))
+}
+
+fn sort() -> Schema {
+    Schema::one_of(&["name", "waiting", "expiry"]).default("name")
+}
+
+fn name() -> Schema {
+    Schema::string().length(1, NAME_MAX).says(format!("1 to {NAME_MAX} bytes."))
+}
+
+fn token() -> Schema {
+    Schema::token().maximum(TOKEN_MAX)
+}
+
+fn id() -> Schema {
+    Schema::string().pattern(r"^[0-9]{1,18}\.[0-9]{1,18}$").example("1.42")
+}
+
+fn or_null(schema: Schema) -> Schema {
+    Schema::either([schema, Schema::constant(Value::Null)])
+}
+
+fn line() -> Value {
+    json!({
+        "key": "lock:deploy", "kind": "lock", "name": "deploy", "capacity": 1, "in_use": 1, "waiting": 1,
+        "state": "contended", "longest_wait_s": 2.0, "next_expiry_s": 8.0, "holder": "ann",
+    })
+}
+
+fn page() -> Value {
+    let counts =
+        json!({"pool": 0, "claim": 0, "lock": 1, "free": 0, "held": 0, "contended": 1, "grace": 0, "lapsed": 0});
+    json!({"position": "1.42", "total": 1, "matched": 1, "counts": counts, "resources": [line()], "next": null})
+}
+
+fn resource() -> Value {
+    json!({
+        "position": "1.42", "key": "lock:deploy", "kind": "lock", "name": "deploy", "capacity": 1, "configured": false,
+        "in_use": 1, "waiting": 1, "state": "contended", "latest_token": 7,
+        "holders": [{
+            "slot": 0, "token": 7, "client": "ann", "claim": null, "since_unix": 1_705_314_600.0, "held_s": 2.0, "ttl_s": 10.0,
+            "remaining_s": 8.0, "metadata": null, "state": "active", "grace_remaining_s": null,
+        }],
+        "queue": [{"place": 1, "client": "bob", "claim": null, "waiting_s": 2.0, "metadata": null}],
+        "history_from_unix": 1_705_314_600.0,
+    })
+}
+
+fn event() -> Value {
+    json!({
+        "id": "1.42", "at_unix": 1_705_314_600.0, "event": "granted", "key": "lock:deploy", "kind": "lock", "name": "deploy",
+        "client": "ann", "claim": null, "slot": 0, "token": 7, "waited_s": 0.0, "held_s": null, "capacity": null,
+        "from": null, "ttl_s": 10.0,
+    })
+}
+
+fn series() -> Value {
+    json!({
+        "step_s": 1, "from_unix": 1_705_314_001, "grants": [1], "waits": [0], "renewals": [0], "expiries": [0], "ended": [0],
+        "wait_p50_s": [0.0], "wait_p99_s": [0.0], "holders": [1], "waiters": [0],
+    })
+}
+
+/// A resource's names, which begin every object that is about one.
+fn named(object: Schema) -> Schema {
+    object
+        .member("key", key())
+        .member("kind", kind())
+        .maybe("name", Schema::string())
+        .maybe("digest", Schema::string().says("Of a pool: what stands for its id, which is a secret."))
+}
+
+fn counted(object: Schema) -> Schema {
+    object
+        .member("capacity", Schema::count())
+        .member("in_use", Schema::count())
+        .member("waiting", Schema::count())
+        .member("state", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
+}
+
+pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
+    let counts = Kind::ALL.map(Kind::as_str).into_iter().chain(ResourceState::ALL.map(ResourceState::as_str));
+    let counts = counts.fold(Schema::object(), |object, name| object.member(name, Schema::count()));
+    let line = counted(named(Schema::object()))
+        .member("longest_wait_s", or_null(Schema::seconds()))
+        .member("next_expiry_s", or_null(Schema::seconds().says("Until a lease or a grace ends by itself.")))
+        .member(
+            "holder",
+            or_null(Schema::string().says(
+                "Who has it, or the first of them, by name: a lock's client or last client, whoever signed on, or what a claim's \
+                 metadata calls itself (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).",
+            )),
+        );
+    vec![
+        (
+            "ObservedResources",
+            Schema::object()
+                .member("position", Schema::string())
+                .member("total", Schema::count())
+                .member("matched", Schema::count())
+                .member("counts", counts)
+                .member("resources", Schema::array(line))
+                .member("next", or_null(Schema::string())),
+        ),
+        (
+            "ObservedResource",
+            counted(named(Schema::object().member("position", Schema::string())))
+                .member("configured", Schema::boolean())
+                .member("latest_token", Schema::count())
+                .member("holders", Schema::array(holder()))
+                .member("queue", Schema::array(waiter()))
+                .member("history_from_unix", Schema::seconds()),
+        ),
+        ("Event", event_schema()),
+        (
+            "History",
+            Schema::object()
+                .member("events", Schema::array(Schema::named("Event")))
+                .member("complete_since_unix", Schema::seconds().says("Nothing that happened since then is missing.")),
+        ),
+        ("Series", series_schema()),
+        ("PoolId", Schema::object().member("id", Schema::uuid()).and_no_other()),
+        ("PoolKey", Schema::object().member("key", key())),
+        ("Revocation", Schema::object().member("key", key()).member("token", token()).and_no_other()),
+        ("Revoked", Schema::object().member("revoked", Schema::boolean())),
+        (
+            "Fence",
+            Schema::object()
+                .member("current", Schema::boolean().says("Whether its grant holds a slot right now."))
+                .member(
+                    "latest",
+                    Schema::count().says("The last token granted; 0 when nothing is remembered of the resource."),
+                ),
+        ),
+    ]
+}
+
+fn holder() -> Schema {
+    Schema::object()
+        .member("slot", Schema::count())
+        .member("token", Schema::token())
+        .member("client", or_null(Schema::string()))
+        .member("claim", or_null(Schema::uuid()))
+        .member("since_unix", Schema::seconds())
+        .member("held_s", Schema::seconds())
+        .member("ttl_s", Schema::seconds())
+        .member("remaining_s", Schema::seconds())
+        .member("metadata", Schema::any())
+        .member("state", Schema::one_of(&["active", "grace", "lapsed"]))
+        .member("grace_remaining_s", or_null(Schema::seconds()))
+}
+
+fn waiter() -> Schema {
+    Schema::object()
+        .member("place", Schema::count().minimum(1))
+        .member("client", or_null(Schema::string()))
+        .member("claim", or_null(Schema::uuid()))
+        .member("waiting_s", Schema::seconds())
+        .member("metadata", Schema::any())
+}
+
+fn event_schema() -> Schema {
+    let endings = [
+        Ending::Released,
+        Ending::Expired,
+        Ending::Revoked,
+        Ending::Aborted,
+        Ending::Withdrawn,
+        Ending::TimedOut,
+        Ending::Deleted,
+        Ending::HandedBack,
+        Ending::Superseded,
+    ];
+    let mut names = vec!["granted", "waiting", "renewed", "grace", "lapsed", "configured", "unconfigured"];
+    names.extend(endings.map(Ending::as_str));
+    named(
+        Schema::object()
+            .member("id", id())
+            .member("at_unix", Schema::seconds())
+            .member("event", Schema::one_of(&names)),
+    )
+    .member("client", or_null(Schema::string()))
+    .member("claim", or_null(Schema::uuid()))
+    .member("slot", or_null(Schema::count()))
+    .member("token", or_null(Schema::token()))
+    .member("waited_s", or_null(Schema::seconds()))
+    .member("held_s", or_null(Schema::seconds()))
+    .member("capacity", or_null(Schema::count()))
+    .member("from", or_null(Schema::string().says("Who let the lock lapse.")))
+    .member("ttl_s", or_null(Schema::seconds()))
+}
+
+fn series_schema() -> Schema {
+    let columns = ["grants", "waits", "renewals", "expiries", "ended", "holders", "waiters"];
+    let object = Schema::object().member("step_s", Schema::count()).member("from_unix", Schema::count());
+    let object = columns.into_iter().fold(object, |object, name| object.member(name, Schema::array(Schema::count())));
+    ["wait_p50_s", "wait_p99_s"]
+        .into_iter()
+        .fold(object, |object, name| object.member(name, Schema::array(or_null(Schema::seconds()))))
+}

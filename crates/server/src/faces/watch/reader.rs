@@ -1,0 +1,193 @@
+//! One reader of events: its cursor, its filter, and the next piece to send.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_journal::Position;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+
+use super::subscription::{Filter, Subscription};
+use super::wire;
+use crate::auth::Standing;
+use crate::http::Share;
+use crate::http::limits::PIECE_MAX;
+use crate::watch::ring::{EventId, FellBehind, Resume};
+use crate::watch::{Observer, SCAN_MAX};
+
+/// A reader that has heard nothing for this long hears at least that the line is open.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Between two looks at whether a reader would still be let in.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// Between two looks of a reader that has caught up: the events of that time go out in one piece. The first event after
+/// a silence goes out at once.
+const PACE: Duration = Duration::from_millis(10);
+
+/// Events in one piece of a stream.
+const FRAME_EVENTS_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Reader {
+    observer: Arc<Observer>,
+    filter: Filter,
+    /// Everything up to here was sent, or was not wanted.
+    cursor: Position,
+    /// The id that the caller would resume from: the last one that was sent.
+    sent: EventId,
+    stage: Stage,
+    heartbeat_at: Instant,
+    /// The right by which it reads, where callers sign on.
+    standing: Option<Box<Standing>>,
+    /// When to look at that again.
+    check_at: Instant,
+    /// When it last looked and found nothing more.
+    idle_since: Option<Instant>,
+    _permit: OwnedSemaphorePermit,
+    _share: Option<Share>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Greeting(Bytes),
+    Reading,
+    Over,
+}
+
+impl Reader {
+    /// A reader that goes on where it was, or begins now. `None` when there are too many.
+    pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, head: Position) -> Option<Reader> {
+        let events = &observer.events;
+        let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
+        let Subscription { filter, last_seen, standing, ip } = subscription;
+        let share = match ip {
+            Some(ip) => Some(events.shares.take(ip)?),
+            None => None,
+        };
+        let kept = events.kept();
+        let ring = &kept.ring;
+        let (newest, oldest) = (ring.newest_id(), ring.oldest_id());
+        let (sent, gap) = match last_seen {
+            None => (newest, None),
+            Some(id) => match ring.resume(id, head) {
+                Resume::After(_) => (id, None),
+                Resume::Gap { reason, after: _ } => (oldest, Some(reason)),
+            },
+        };
+        drop(kept);
+        let mut greeting = wire::hello(last_seen.filter(|_| gap.is_none()).unwrap_or(sent), newest, oldest);
+        if let Some(reason) = gap {
+            wire::gap(&mut greeting, reason, oldest);
+        }
+        Some(Reader {
+            observer: Arc::clone(observer),
+            filter,
+            cursor: sent.position,
+            sent,
+            stage: Stage::Greeting(greeting.into()),
+            heartbeat_at: Instant::now() + HEARTBEAT,
+            check_at: Instant::now() + CHECK_EVERY,
+            standing,
+            idle_since: None,
+            _permit: permit,
+            _share: share,
+        })
+    }
+
+    /// The next piece, once there is one; `None` at the end.
+    pub(crate) async fn next(mut self) -> Option<(Bytes, Reader)> {
+        match std::mem::replace(&mut self.stage, Stage::Reading) {
+            Stage::Greeting(greeting) => return Some((greeting, self)),
+            Stage::Over => return None,
+            Stage::Reading => {}
+        }
+        let observer = Arc::clone(&self.observer);
+        let events = &observer.events;
+        while !events.is_closed() {
+            if let Err(reason) = self.check().await {
+                self.stage = Stage::Over;
+                return Some((wire::signed_out(&reason).into(), self));
+            }
+            if let Some(idle_since) = self.idle_since {
+                sleep_until(idle_since + PACE).await;
+            }
+            // It listens before it looks, so that no event in between goes unheard.
+            let mut rung = std::pin::pin!(events.bell.notified());
+            rung.as_mut().enable();
+            if events.is_closed() {
+                break;
+            }
+            match self.look() {
+                Err(FellBehind) => {
+                    self.observer.metrics.events.readers_cut.inc();
+                    self.stage = Stage::Over;
+                    return Some((wire::lagging(self.sent).into(), self));
+                }
+                Ok(Some(frame)) => return Some((frame, self)),
+                // Nothing for this reader among these, but there are more: others get their turn first.
+                Ok(None) if self.idle_since.is_none() => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Ok(None) => {}
+            }
+            tokio::select! {
+                () = rung => {}
+                () = sleep_until(self.heartbeat_at) => return Some((self.heartbeat(), self)),
+                () = sleep_until(self.check_at), if self.standing.is_some() => {}
+            }
+        }
+        self.stage = Stage::Over;
+        Some((Bytes::from_static(wire::GOODBYE), self))
+    }
+
+    /// Now and then, whether it may go on.
+    async fn check(&mut self) -> Result<(), String> {
+        let Some(standing) = self.standing.as_ref().filter(|_| self.check_at <= Instant::now()) else { return Ok(()) };
+        // On the heap: seldom, and large.
+        Box::pin(standing.check()).await?;
+        self.check_at = Instant::now() + CHECK_EVERY;
+        Ok(())
+    }
+
+    /// The next events for this reader, if there are any among those it looks at.
+    fn look(&mut self) -> Result<Option<Bytes>, FellBehind> {
+        let digester = self.observer.digester();
+        let found = {
+            let kept = self.observer.events.kept();
+            let ring = &kept.ring;
+            let found =
+                ring.read(&mut self.cursor, SCAN_MAX, FRAME_EVENTS_MAX, |effect| self.filter.wants(effect, digester))?;
+            self.idle_since = ring.is_at_end(self.cursor).then(Instant::now);
+            found
+        };
+        if found.is_empty() {
+            return Ok(None);
+        }
+        self.heartbeat_at = Instant::now() + HEARTBEAT;
+        let mut frame = Vec::with_capacity(found.len() * 384);
+        for (index, happened) in found.iter().enumerate() {
+            wire::event(&mut frame, happened, digester);
+            self.sent = EventId::of(happened);
+            if frame.len() >= PIECE_MAX && index + 1 < found.len() {
+                // Long names: the rest goes into the next piece, once this one was taken.
+                (self.cursor, self.idle_since) = (happened.position, None);
+                break;
+            }
+        }
+        Ok(Some(frame.into()))
+    }
+
+    /// A sign of life. It carries the id of the events passed over, so that a reader with a narrow filter does not fall
+    /// behind.
+    fn heartbeat(&mut self) -> Bytes {
+        self.heartbeat_at = Instant::now() + HEARTBEAT;
+        let newest = self.observer.events.kept().ring.newest_id();
+        if newest.position == self.cursor {
+            self.sent = newest;
+        }
+        wire::heartbeat(self.sent).into()
+    }
+}

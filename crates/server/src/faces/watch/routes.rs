@@ -1,0 +1,226 @@
+//! The endpoints for observers and operators, and their requests as questions to the engine.
+
+use std::sync::Arc;
+
+use http::{Method, Response, StatusCode};
+use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::{Command, Reply as Engine, ResourceKey, Token};
+
+use super::detail::HistoryQuery;
+use super::list::List;
+use super::subscription::{self, Subscription, known_kind};
+use super::{detail, list, series};
+use crate::driver::Handle;
+use crate::faces::{Call, NAME_MAX, Reply, ask, parse_uuid, unserved};
+use crate::http::json::write::Object;
+use crate::http::json::{self, shown};
+use crate::http::query::Query;
+use crate::http::router::Endpoint;
+use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::watch::Observer;
+use crate::watch::digest::PoolDigest;
+use crate::watch::key::PublicKey;
+
+/// Longest key, in bytes: a kind and a name.
+pub(super) const KEY_MAX: usize = NAME_MAX + "claim:".len();
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    ListResources,
+    ShowResource,
+    History,
+    Series,
+    /// From a pool's id to its key.
+    FindPool,
+    Events,
+    Revoke,
+    Fence,
+}
+
+pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+    [
+        (Method::GET, "/v1/observe/resources", Action::ListResources),
+        (Method::GET, "/v1/observe/resources/{key}", Action::ShowResource),
+        (Method::GET, "/v1/observe/resources/{key}/history", Action::History),
+        (Method::GET, "/v1/observe/series", Action::Series),
+        (Method::POST, "/v1/observe/pool", Action::FindPool),
+        (Method::GET, "/v1/events", Action::Events),
+        (Method::POST, "/v1/admin/revoke", Action::Revoke),
+        (Method::GET, "/v1/fence", Action::Fence),
+    ]
+    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
+    .into()
+}
+
+/// A call that made sense.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    List(Box<List>),
+    Show(PublicKey),
+    History(PublicKey, HistoryQuery),
+    Series,
+    FindPool(u128),
+    Events(Subscription),
+    Revoke(PublicKey, Token),
+    Fence(PublicKey, Token),
+}
+
+pub(crate) fn parse(action: Action, call: &Call<'_>, observer: &Observer) -> Result<Asked, Problem> {
+    Ok(match action {
+        Action::ListResources => Asked::List(Box::new(List::parse(&Query::parse(call.parts.uri.query())?)?)),
+        Action::ShowResource => {
+            Query::parse(call.parts.uri.query())?.refuse_unknown(&[])?;
+            Asked::Show(key_in_path(call)?)
+        }
+        Action::History => {
+            Asked::History(key_in_path(call)?, HistoryQuery::parse(&Query::parse(call.parts.uri.query())?)?)
+        }
+        Action::Series => Asked::Series,
+        Action::FindPool => {
+            let body = json::Object::parse(call.body)?;
+            body.refuse_unknown(&["id"])?;
+            let text = body.required_secret("id", "a UUID")?;
+            Asked::FindPool(parse_uuid(&text).ok_or_else(|| Problem::bad_request("id must be a UUID"))?)
+        }
+        Action::Events => Asked::Events(subscription::parse(call, observer.digester())?),
+        Action::Revoke => {
+            let body = json::Object::parse(call.body)?;
+            body.refuse_unknown(&["key", "token"])?;
+            let text = body.required_string("key", 1..=KEY_MAX)?;
+            let key = PublicKey::parse(&text).ok_or_else(|| {
+                Problem::bad_request(format!("key must be claim:NAME, lock:JOB or pool:DIGEST, got {}", shown(&text)))
+            })?;
+            Asked::Revoke(key, Token(body.required_integer("token", 1..=TOKEN_MAX)?))
+        }
+        Action::Fence => fence(&Query::parse(call.parts.uri.query())?)?,
+    })
+}
+
+/// A text that is no key names no resource.
+fn key_in_path(call: &Call<'_>) -> Result<PublicKey, Problem> {
+    PublicKey::parse(&call.params.decoded("key")?).ok_or_else(no_such_resource)
+}
+
+fn no_such_resource() -> Problem {
+    let reason = "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST";
+    Problem::new(StatusCode::NOT_FOUND, reason).coded(Code::NoSuchResource)
+}
+
+fn fence(query: &Query<'_>) -> Result<Asked, Problem> {
+    query.refuse_unknown(&["kind", "resource", "token"])?;
+    let required = |name: &str, what: &str| {
+        query.get(name).ok_or_else(|| Problem::bad_request(format!("{name} is required and must be {what}")))
+    };
+    let kind = known_kind(required("kind", "one of pool, claim, lock")?)?;
+    let name = required("resource", "the name of a resource")?;
+    let token = required("token", "the token of a grant")?;
+    let token = token.parse().ok().filter(|token| (1..=TOKEN_MAX).contains(token)).ok_or_else(|| {
+        Problem::bad_request(format!("token must be a whole number from 1 to {TOKEN_MAX}, got {}", shown(token)))
+    })?;
+    if !(1..=NAME_MAX).contains(&name.len()) {
+        return Err(Problem::bad_request(format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len())));
+    }
+    let key = match kind {
+        leasehold_engine::Kind::Claim => PublicKey::Named(ResourceKey::Claim(Arc::from(name))),
+        leasehold_engine::Kind::Lock => PublicKey::Named(ResourceKey::Lock(Arc::from(name))),
+        leasehold_engine::Kind::Pool => PublicKey::Pool(PoolDigest::parse(name).ok_or_else(|| {
+            Problem::bad_request(
+                "resource must be the pool's digest of 32 hex digits; its id is a credential and does not belong in a \
+                 URL, POST /v1/observe/pool gives the digest",
+            )
+        })?),
+    };
+    Ok(Asked::Fence(key, Token(token)))
+}
+
+pub(crate) async fn answer(
+    observer: &Arc<Observer>,
+    driver: &Handle,
+    asked: Asked,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    match asked {
+        Asked::List(list) => list::answer(observer, driver, *list, id).await,
+        Asked::Show(key) => detail::show(observer, driver, &key, id).await,
+        Asked::History(key, query) => detail::history(observer, driver, &key, query, id).await,
+        Asked::Series => {
+            Ok(response::json(StatusCode::OK, id, series::answer(observer, driver.wall(), &driver.totals())))
+        }
+        Asked::FindPool(pool) => find_pool(observer, driver, pool, id).await,
+        Asked::Events(subscription) => subscription::answer(observer, driver, subscription, id),
+        Asked::Revoke(key, token) => {
+            let Some(resource) = resolve(observer, driver, &key).await? else {
+                return Ok(response::json(StatusCode::OK, id, flag("revoked", false)));
+            };
+            let (reply, answer) = asked_of(driver, Command::Revoke { resource, token }, id).await?;
+            let Engine::Revoked(was_held) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
+            Ok(reply.positioned(response::json(StatusCode::OK, id, flag("revoked", was_held))))
+        }
+        Asked::Fence(key, token) => {
+            // A pool that is not known has no grants, and neither has one that never was.
+            let resource = resolve(observer, driver, &key).await?.unwrap_or(ResourceKey::Pool(0));
+            let (reply, answer) = asked_of(driver, Command::ViewFence { resource, token }, id).await?;
+            let Engine::Fence(fence) = answer else { unreachable!("a fence is answered as one: {answer:?}") };
+            let mut object = Object::new();
+            object.boolean("current", fence.is_current).integer("latest", fence.latest.0);
+            Ok(reply.positioned(response::json(StatusCode::OK, id, object.end())))
+        }
+    }
+}
+
+fn flag(name: &str, value: bool) -> Vec<u8> {
+    let mut object = Object::new();
+    object.boolean(name, value);
+    object.end()
+}
+
+async fn find_pool(
+    observer: &Observer,
+    driver: &Handle,
+    pool: u128,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let resource = ResourceKey::Pool(pool);
+    let (reply, _) = asked_of(driver, Command::ViewResource { resource }, id).await.map_err(|problem| {
+        if problem.status == StatusCode::NOT_FOUND {
+            Problem::new(StatusCode::NOT_FOUND, "no such pool").coded(Code::NoSuchPool)
+        } else {
+            problem
+        }
+    })?;
+    let mut object = Object::new();
+    object.string("key", &format!("pool:{}", observer.digester().remember(pool)));
+    Ok(reply.positioned(response::json(StatusCode::OK, id, object.end())))
+}
+
+/// Asks the engine. It can only refuse because it does not know the resource.
+pub(super) async fn asked_of<'a>(
+    driver: &Handle,
+    command: Command,
+    id: &'a RequestId,
+) -> Result<(Reply<'a>, Engine), Problem> {
+    let (reply, answer) = ask(driver, command.into(), id).await;
+    match answer {
+        Ok(answer) => Ok((reply, answer)),
+        Err(denial) => {
+            let refusal = unserved(denial)?;
+            assert_eq!(refusal, leasehold_engine::Refusal::NoSuchResource, "nothing else is refused to who only looks");
+            Err(no_such_resource())
+        }
+    }
+}
+
+/// The resource a key stands for. A pool that no caller asked for lately is looked for among all pools.
+pub(super) async fn resolve(
+    observer: &Observer,
+    driver: &Handle,
+    key: &PublicKey,
+) -> Result<Option<ResourceKey>, Problem> {
+    match key {
+        PublicKey::Named(resource) => Ok(Some(resource.clone())),
+        PublicKey::Pool(digest) => match observer.digester().recall(*digest) {
+            Some(pool) => Ok(Some(ResourceKey::Pool(pool))),
+            None => list::find_pool(observer, driver, *digest).await,
+        },
+    }
+}

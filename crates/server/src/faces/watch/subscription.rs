@@ -1,0 +1,130 @@
+//! `GET /v1/events` and its parameters: which events, and from where on.
+
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Response};
+use leasehold_engine::{Effect, Kind, ResourceKey};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::reader::Reader;
+use crate::auth::Standing;
+use crate::driver::Handle;
+use crate::faces::{Call, parse_uuid};
+use crate::http::json::shown;
+use crate::http::query::Query;
+use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::watch::digest::Digester;
+use crate::watch::key::{PublicKey, parse_kind};
+use crate::watch::ring::EventId;
+use crate::watch::{Observer, READERS_MAX};
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Tells a proxy in front that the stream is not to be gathered up.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The subscription of a reader.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(super) filter: Filter,
+    pub(super) last_seen: Option<EventId>,
+    /// The right by which it reads, where callers sign on.
+    pub(super) standing: Option<Box<Standing>>,
+    /// Where its reader is.
+    pub(super) ip: Option<IpAddr>,
+}
+
+impl Subscription {
+    /// It lasts only as long as its reader would be let in.
+    pub(crate) fn by(&mut self, ip: IpAddr) {
+        self.ip = Some(ip);
+    }
+
+    pub(crate) fn as_long_as(&mut self, standing: Standing) {
+        self.standing = Some(Box::new(standing));
+    }
+}
+
+/// Which events a reader wants.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    pub(super) kind: Option<Kind>,
+    pub(super) resource: Option<Wanted>,
+}
+
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Key(PublicKey),
+    /// Of any kind.
+    Name(String),
+}
+
+impl Filter {
+    pub(super) fn wants(&self, effect: &Effect, digester: &Digester) -> bool {
+        self.kind.is_none_or(|kind| effect.resource.kind() == kind)
+            && match &self.resource {
+                None => true,
+                Some(Wanted::Key(key)) => key.is_of(&effect.resource, digester),
+                Some(Wanted::Name(name)) => effect.resource.name().is_some_and(|known| **known == **name),
+            }
+    }
+}
+
+pub(crate) fn parse(call: &Call<'_>, digester: &Digester) -> Result<Subscription, Problem> {
+    let query = Query::parse(call.parts.uri.query())?;
+    query.refuse_unknown(&["resource", "kind", "last_event_id"])?;
+    let kind = query.get("kind").map(known_kind).transpose()?;
+    let resource = query.get("resource").map(|text| wanted(text, digester)).transpose()?;
+    let last_seen = last_seen(&call.parts.headers, &query)?;
+    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing: None, ip: None })
+}
+
+pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {
+    parse_kind(text)
+        .ok_or_else(|| Problem::bad_request(format!("kind must be one of pool, claim, lock, got {}", shown(text))))
+}
+
+fn wanted(text: &str, digester: &Digester) -> Result<Wanted, Problem> {
+    if parse_uuid(text).is_some() {
+        let reason = "resource must not be a pool's id, which is a credential and does not belong in a URL; \
+                      use the key pool:DIGEST that POST /v1/observe/pool gives";
+        return Err(Problem::bad_request(reason));
+    }
+    Ok(match PublicKey::parse(text) {
+        // Known once, it need not be digested again for every event.
+        Some(PublicKey::Pool(digest)) => Wanted::Key(match digester.recall(digest) {
+            Some(pool) => PublicKey::Named(ResourceKey::Pool(pool)),
+            None => PublicKey::Pool(digest),
+        }),
+        Some(key) => Wanted::Key(key),
+        None if text.is_empty() => return Err(Problem::bad_request("resource must be a key or a name, got \"\"")),
+        None => Wanted::Name(text.to_owned()),
+    })
+}
+
+/// The header comes first: a browser that reconnects sends it along with the query it began with.
+fn last_seen(headers: &HeaderMap, query: &Query<'_>) -> Result<Option<EventId>, Problem> {
+    let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
+    let Some(text) = header.or(query.get("last_event_id")).filter(|text| !text.is_empty()) else { return Ok(None) };
+    EventId::parse(text).map(Some).ok_or_else(|| {
+        Problem::bad_request(format!("last_event_id must be the id of an event, such as 1.42, got {}", shown(text)))
+    })
+}
+
+pub(crate) fn answer(
+    observer: &Arc<Observer>,
+    driver: &Handle,
+    subscription: Subscription,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let (_, head) = driver.durable();
+    let Some(reader) = Reader::new(observer, subscription, head) else {
+        let reason = format!("the limit of {READERS_MAX} readers of events is reached");
+        return Err(Problem::unavailable(reason, 1).coded(Code::Overloaded));
+    };
+    let mut response = response::empty(StatusCode::OK, id);
+    *response.body_mut() = Body::stream(reader, Reader::next);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    Ok(response)
+}

@@ -1,0 +1,122 @@
+//! What happened, once it is durable, kept for those who watch: the ring of events, series, surveys, digests; and counted
+//! and logged. What happens is taken in on the committer's thread, so that is brief, and nothing is put into words there
+//! that has no reader. How it is asked for and shown is up to the face (`faces/watch`).
+//!
+//! ```text
+//!  committer ── happened ──▶ log, metrics
+//!            └─ record ────▶ events: Ring, Series ──▶ readers, each with a cursor in the ring
+//! ```
+//!
+//! Pools appear nowhere here under their id, which is a credential: they have a digest (`digest`) or no name at all.
+
+pub(crate) mod digest;
+mod events;
+pub(crate) mod frozen;
+pub(crate) mod key;
+pub(crate) mod label;
+mod log;
+pub(crate) mod ring;
+pub(crate) mod series;
+pub(crate) mod survey;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use leasehold_engine::{Kind, Totals};
+use leasehold_journal::{Batch, Happened, Sizes};
+use tokio::sync::Semaphore;
+
+use crate::driver::{Beginning, Witness};
+use crate::metrics::Metrics;
+use digest::Digester;
+pub(crate) use events::{Events, Past, READERS_MAX, SCAN_MAX};
+
+#[derive(Debug)]
+pub struct Observer {
+    pub(crate) metrics: Metrics,
+    pub(crate) events: Events,
+    /// Permits to go over all resources.
+    pub(crate) surveys: Semaphore,
+    /// Orders of lists that are paged through.
+    pub(crate) frozen: frozen::Frozen<survey::Wanted>,
+    digester: OnceLock<Digester>,
+}
+
+impl Default for Observer {
+    fn default() -> Self {
+        Observer::new(crate::Settings::default().events_kept)
+    }
+}
+
+impl Observer {
+    /// Keeps the last `events_kept` events for readers that come later.
+    pub fn new(events_kept: usize) -> Self {
+        Observer {
+            metrics: Metrics::default(),
+            events: Events::new(events_kept),
+            surveys: Semaphore::new(survey::SURVEYS_MAX),
+            frozen: frozen::Frozen::new(),
+            digester: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn digester(&self) -> &Digester {
+        self.digester.get().expect("nobody is served before the partition has started")
+    }
+
+    /// Until when the certificate in use is valid, in seconds since 1970.
+    pub fn certificate_ends(&self, not_after_s: u64) {
+        self.metrics.connections.certificate_ends.set(not_after_s);
+    }
+
+    /// Updates the metrics that are counted elsewhere.
+    pub(crate) fn count_events(&self) {
+        self.metrics.events.count(self.events.readers(), self.events.counts());
+    }
+}
+
+impl Witness for Observer {
+    fn begin(&self, beginning: Beginning) {
+        let Beginning { epoch, head, history, secret, wall } = beginning;
+        self.digester.get_or_init(|| Digester::new(secret.unwrap_or_else(rand::random)));
+        self.events.begin(epoch, head, history, wall);
+    }
+
+    /// Streams end, so that none holds up the end.
+    fn close(&self) {
+        self.events.close();
+    }
+
+    fn appended(&self, batch: &Batch, took: Duration) {
+        let changes = batch.last.0 - batch.first.0 + 1;
+        self.metrics.batch(changes, batch.record.len(), took);
+    }
+
+    /// The store as it was just looked at.
+    fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
+        self.metrics.store(sizes, syncs, is_low);
+    }
+
+    fn checkpointed(&self) {
+        self.metrics.checkpointed();
+    }
+
+    /// Counted and logged, in any order.
+    fn happened(&self, happened: &[Happened]) {
+        for Happened { effect, .. } in happened {
+            self.metrics.effect(effect);
+            match effect.resource.kind() {
+                // Few and precious: people follow these in the log.
+                Kind::Lock => log::lock(effect),
+                Kind::Pool | Kind::Claim => log::quietly(effect),
+            }
+        }
+    }
+
+    /// Kept for observers. To be called in the order of the journal.
+    fn record(&self, happened: &[Happened], totals: &Totals) {
+        if !happened.is_empty() {
+            self.events.push(happened, totals);
+        }
+    }
+}
