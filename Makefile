@@ -20,6 +20,7 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	LEASEHOLD_FUZZ=$${LEASEHOLD_FUZZ:-200} SIM_SEEDS=$${SIM_SEEDS:-100000} \
 	LEASEHOLD_CRASH_STATES=$${LEASEHOLD_CRASH_STATES:-1000000} LEASEHOLD_FAULTS=$${LEASEHOLD_FAULTS:-30} \
 	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-200} SCHEMATHESIS_SEED=$${SCHEMATHESIS_SEED:-$$(date +%s)} scripts/test.sh
+	scripts/deny.sh
 	scripts/shibboleth.sh
 	scripts/otlp.sh
 	scripts/container.sh
@@ -42,8 +43,7 @@ fmt: ## Format everything
 	$(CARGO) fmt --all
 
 deny: ## Licences, sources and advisories of dependencies (installs cargo-deny)
-	command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
-	$(CARGO) deny check
+	scripts/deny.sh
 
 need: ## Install what the tests need and the machine lacks
 	scripts/need.sh
