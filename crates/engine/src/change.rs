@@ -7,41 +7,95 @@ use std::sync::Arc;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Time;
 
+/// One decided step of the state machine: the unit of the journal, and the only input of `Engine::apply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A time mark: nothing happened, but service time got this far.
     Marked,
     /// A pool was registered or resized, or a claimed resource was given a capacity.
-    Configured { resource: ResourceKey, capacity: u32 },
+    Configured {
+        /// The pool, or the claimed resource; locks always have one slot.
+        resource: ResourceKey,
+        /// Its number of slots from now on. Holders above it keep their slots until they end.
+        capacity: u32,
+    },
     /// A pool was deleted, or a claimed resource went back to its default. Claims that had to end did so before.
-    Unconfigured { resource: ResourceKey },
+    Unconfigured {
+        /// The pool, or the claimed resource.
+        resource: ResourceKey,
+    },
     /// A claim entered at the end of its resource's queue.
     Claimed(Box<Claimed>),
     /// A repeated call joined a claim: a second caller knows of it now and waits until `wait_until`.
-    Joined { claim: ClaimId, wait_until: Time },
+    Joined {
+        /// The claim that the repeated request led to.
+        claim: ClaimId,
+        /// The end of the longest wait on it.
+        wait_until: Time,
+    },
     /// The last call that waited on a claim is gone. The claim keeps its place until `wait_until`, unless another call
     /// joins it.
-    Kept { claim: ClaimId, wait_until: Time },
+    Kept {
+        /// The claim whose callers are gone.
+        claim: ClaimId,
+        /// When it gives up its place.
+        wait_until: Time,
+    },
     /// A waiting claim got a slot.
-    Granted { claim: ClaimId, slot: u32, token: Token, lease: Lease },
+    Granted {
+        /// The claim that waited until now.
+        claim: ClaimId,
+        /// Its slot, the lowest free one.
+        slot: u32,
+        /// The fencing token of this grant, above all tokens before it.
+        token: Token,
+        /// The deadline and the grace that it begins with.
+        lease: Lease,
+    },
     /// The lease of a holder got a new end. A lock that had expired is held again.
-    Renewed { claim: ClaimId, lease: Lease },
+    Renewed {
+        /// The holder.
+        claim: ClaimId,
+        /// The new deadline and grace; the token stays.
+        lease: Lease,
+    },
     /// A claim's timeout, the ttl of its next activation, was changed.
-    Retimed { claim: ClaimId, ttl_us: u64 },
+    Retimed {
+        /// The claim, waiting or active.
+        claim: ClaimId,
+        /// The ttl of its next activation; a lease that runs keeps its own.
+        ttl_us: u64,
+    },
     /// A lock's lease ran out; only its last holder may come back.
-    GraceBegan { claim: ClaimId },
+    GraceBegan {
+        /// The last holder of the lock.
+        claim: ClaimId,
+    },
     /// The grace of a lock ran out; any client may take it. Its last holder stays visible.
-    GraceOver { claim: ClaimId },
+    GraceOver {
+        /// The last holder of the lock.
+        claim: ClaimId,
+    },
     /// A claim ended. It frees its slot or leaves the queue, and is kept for reading where its kind asks for it.
-    Ended { claim: ClaimId, how: Ending },
+    Ended {
+        /// The claim that ended.
+        claim: ClaimId,
+        /// Why it ended.
+        how: Ending,
+    },
     /// The retention time of an ended claim is over.
-    Forgotten { claim: ClaimId },
+    Forgotten {
+        /// The ended claim, or the last holder of a lapsed lock.
+        claim: ClaimId,
+    },
 }
 
 /// The caller's side of a new claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
+    /// The id that the driver drew for it.
     pub claim: ClaimId,
+    /// The resource it asks for a slot of.
     pub resource: ResourceKey,
     /// The ttl its lease starts with when it is granted.
     pub ttl_us: u64,
@@ -53,6 +107,7 @@ pub struct Claimed {
     pub client: Option<Arc<str>>,
     /// For a lock, the name that its caller signed on with.
     pub principal: Option<Arc<str>>,
+    /// The caller's name for the request, where it gave one.
     pub key: Option<IdempotencyKey>,
     /// The caller's JSON, as it was sent. Opaque here.
     pub metadata: Option<Arc<str>>,
@@ -61,6 +116,7 @@ pub struct Claimed {
 /// The time-bounded side of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lease {
+    /// When the lease ends unless it is renewed.
     pub deadline: Time,
     /// How long after the deadline only this holder may come back. Zero except for locks.
     pub grace_us: u64,
@@ -69,6 +125,7 @@ pub struct Lease {
 /// A caller's name for one request, so that a repeated request takes effect once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IdempotencyKey {
+    /// The text of the caller's `Idempotency-Key`, unique on its resource.
     pub name: Arc<str>,
     /// A digest of the request. The same key with another request is a mistake of the caller.
     pub fingerprint: u64,
@@ -99,6 +156,7 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// The ending in one word, as claims and events show it.
     pub fn as_str(self) -> &'static str {
         match self {
             Ending::Released => "released",

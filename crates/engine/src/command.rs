@@ -7,33 +7,44 @@ use crate::change::{Ending, IdempotencyKey};
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Wall;
 
+/// A request to the engine, with every value in range: [`Engine::handle`](crate::Engine::handle) decides what it does.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Give a resource a capacity; registers a pool.
     Configure {
+        /// A pool or a claimed resource.
         resource: ResourceKey,
+        /// Its number of slots. Lowering it recalls no lease.
         capacity: u32,
     },
     /// Take the registration away. A pool's claims end with it; a claimed resource goes back to one slot.
     Unconfigure {
+        /// A pool or a claimed resource.
         resource: ResourceKey,
     },
     /// Ask for a slot: borrow, claim, lock.
     Acquire(Box<Acquire>),
     /// Extend a pool's lease.
     Renew {
+        /// The pool of the lease.
         resource: ResourceKey,
+        /// The lease.
         claim: ClaimId,
+        /// The new time to live, counted from now.
         ttl_us: u64,
     },
     /// Give a pool's lease back.
     Return {
+        /// The pool of the lease.
         resource: ResourceKey,
+        /// The lease.
         claim: ClaimId,
     },
     /// Give a lock back, or leave its queue.
     Unlock {
+        /// The lock.
         resource: ResourceKey,
+        /// The client that gives it back, which only the last holder may, or that leaves the queue.
         client: Arc<str>,
         /// Only the grant of this token, and no place in the queue.
         token: Option<Token>,
@@ -43,12 +54,15 @@ pub enum Command {
     Spend(Box<Spend>),
     /// Change a claim, in one step or not at all.
     Update {
+        /// A claim of the claims dialect.
         claim: ClaimId,
+        /// The wanted changes.
         update: Update,
     },
     /// The last caller that waited for this claim with an open connection left, or was told that its wait is over. No
     /// caller was told of a grant, so the claim ends even if it was granted meanwhile.
     Withdraw {
+        /// The claim to withdraw.
         claim: ClaimId,
     },
     /// Write only a time mark: shows that changes still become durable.
@@ -56,69 +70,95 @@ pub enum Command {
     /// A caller of this claim could not be told of it. The claim ends as if it had never existed, unless a second
     /// caller knows of it.
     HandBack {
+        /// The claim that an undelivered answer told of.
         claim: ClaimId,
         /// The other callers could not be told either, so the claim ends although it was seen.
         heard_by_nobody: bool,
     },
     /// End the grant with this token, no matter which client holds it.
     Revoke {
+        /// The resource of the grant.
         resource: ResourceKey,
+        /// The token of the grant.
         token: Token,
     },
+    /// Show a pool, a claimed resource or a lock.
     ViewResource {
+        /// The resource to show.
         resource: ResourceKey,
     },
     /// The same view of a pool or a lock, with this caller's place in the queue.
     ViewPlace {
+        /// The pool or the lock.
         resource: ResourceKey,
         /// The idempotency key of a borrow, the client of a lock.
         name: Arc<str>,
     },
+    /// Show a pool's lease that is held.
     ViewLease {
+        /// The pool of the lease.
         resource: ResourceKey,
+        /// The lease.
         claim: ClaimId,
     },
+    /// Show a claim of the claims dialect, also after it ended, as long as it is retained.
     ViewClaim {
+        /// The claim to show.
         claim: ClaimId,
     },
+    /// Show a page of claims, oldest first.
     ListClaims(Box<ClaimQuery>),
     /// Claimed resources by name, from the first name after `after`.
     ListResources {
+        /// The last name of the page before; `None` for the first page.
         after: Option<Arc<str>>,
+        /// The most resources of one page.
         limit: usize,
     },
     /// Show whether a token is current, for a resource that guards itself.
     ViewFence {
+        /// The resource that the token is for.
         resource: ResourceKey,
+        /// The token of a caller that wants to act.
         token: Token,
     },
     /// A line about each resource of every kind, from the first after `after`. The engine looks at about `scan_max`
     /// resources and holders in one call and says where to go on.
     Survey {
+        /// The last resource of the slice before; `None` for the first slice.
         after: Option<ResourceKey>,
+        /// About how many resources and holders one slice looks at.
         scan_max: usize,
     },
     /// One resource with its holders and its queue, whatever its kind.
     Inspect {
+        /// The resource to show.
         resource: ResourceKey,
     },
 }
 
+/// A request for a slot: a borrow, a claim or a lock.
 #[derive(Clone, Debug)]
 pub struct Acquire {
+    /// The resource to take a slot of.
     pub resource: ResourceKey,
     /// Random, drawn by the driver: the id of the claim if this command makes one.
     pub id: ClaimId,
+    /// The time to live of the lease, counted from its grant.
     pub ttl_us: u64,
+    /// How long the caller waits for a slot.
     pub patience: Patience,
     /// The lock dialect's `client`; elsewhere the owner of the claim, where callers sign on.
     pub client: Option<Arc<str>>,
     /// The owner of a lock's claim, where callers sign on: its client may have any name. None elsewhere.
     pub principal: Option<Arc<str>>,
+    /// The caller's name for this request, where it gave one.
     pub key: Option<IdempotencyKey>,
+    /// The caller's JSON, as it was sent; shown with the claim, never read here.
     pub metadata: Option<Arc<str>>,
     /// How much the owner may have.
     pub quota: Quota,
+    /// Parts that only some requests have.
     pub options: Options,
 }
 
@@ -164,7 +204,9 @@ pub enum Renewal {
 /// An idempotency key to spend.
 #[derive(Clone, Debug)]
 pub struct Spend {
+    /// The resource that the key belongs to.
     pub resource: ResourceKey,
+    /// The text of the caller's `Idempotency-Key`.
     pub key: Arc<str>,
     /// The lock dialect's `client`, which must be the one of the key's claim.
     pub client: Option<Arc<str>>,
@@ -190,7 +232,10 @@ impl Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// The caller waits with its connection, for this long. Zero: a slot now or a refusal.
-    For { wait_us: u64 },
+    For {
+        /// The longest wait, counted from now.
+        wait_us: u64,
+    },
     /// The claim waits by itself until it is granted or ended: the claims dialect.
     Standing,
 }
@@ -198,18 +243,26 @@ pub enum Patience {
 /// The parts of a claim that a caller may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Update {
+    /// A new end of the lease, counted from now; for active claims.
     pub ttl_us: Option<u64>,
+    /// The ttl of the next activation.
     pub timeout_us: Option<u64>,
+    /// The status to bring the claim into.
     pub status: Option<Wish>,
 }
 
 /// The status that a caller wants for its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
+    /// Hold the slot; refused unless it is the claim's turn.
     Active,
+    /// Give the slot back.
     Released,
+    /// End it, waiting or active.
     Revoked,
+    /// As revoked, in the words of the deployed claims service.
     Aborted,
+    /// As revoked, in the words of the deployed claims service.
     Withdrawn,
 }
 
@@ -230,27 +283,40 @@ impl Wish {
 /// go on, so that no list holds up other callers.
 #[derive(Clone, Debug)]
 pub struct ClaimQuery {
+    /// The claims to show.
     pub filter: ClaimFilter,
     /// Go on after this place in the order of creation; zero is the beginning.
     pub after: u64,
+    /// The most claims of one page.
     pub limit: usize,
+    /// The most claims that one call looks at.
     pub scan_max: usize,
 }
 
 /// Which claims to show. Every part that is given must hold; claims without a ttl never match a ttl range.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimFilter {
+    /// Claims on the resource of this name.
     pub resource: Option<Arc<str>>,
+    /// Claims in this status.
     pub status: Option<StatusFilter>,
+    /// Active claims with this much of their lease left.
     pub ttl_us: Option<RangeInclusive<u64>>,
+    /// Claims made at this time, by the wall clock.
     pub created: Option<RangeInclusive<Wall>>,
+    /// Claims that were active for this long.
     pub active_us: Option<RangeInclusive<u64>>,
+    /// Claims that waited for this long.
     pub waiting_us: Option<RangeInclusive<u64>>,
 }
 
+/// The status of a claim, as callers filter by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusFilter {
+    /// In a queue.
     Waiting,
+    /// Holding a slot.
     Active,
+    /// Over, in this way.
     Ended(Ending),
 }

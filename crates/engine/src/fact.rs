@@ -7,10 +7,14 @@ use crate::change::{Ending, IdempotencyKey, Lease};
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::{Moment, Time};
 
+/// One entity of the state as it is. The facts of an engine, sorted, are its whole state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
+    /// The counters of the partition.
     Counters(Counters),
+    /// A resource.
     Resource(ResourceFact),
+    /// A claim, retained ones included.
     Claim(Box<ClaimFact>),
 }
 
@@ -23,43 +27,62 @@ pub struct Counters {
     pub last_order: u64,
 }
 
+/// A resource with the parts that outlive its claims; slots and queue follow from the claims.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceFact {
+    /// Its key.
     pub resource: ResourceKey,
+    /// Its number of slots.
     pub capacity: u32,
+    /// `true` if a caller gave it this capacity; it then stays without any claim.
     pub configured: bool,
     /// The last token granted on it while it has been known.
     pub last_token: Token,
 }
 
+/// A claim in full: everything that a restored engine needs to go on with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimFact {
+    /// Its id.
     pub claim: ClaimId,
+    /// The resource it has, or waits for, a slot of.
     pub resource: ResourceKey,
     /// Its place in the order of creation, and so in the queue.
     pub order: u64,
+    /// Its status.
     pub status: Status,
     /// More than one caller knows of it, so it is never handed back on the word of one.
     pub seen: bool,
+    /// The time to live of its next grant.
     pub ttl_us: u64,
+    /// While it waits: when its callers give up.
     pub wait_until: Time,
     /// How long its place in the queue outlives the last call that waits there; zero once its caller was told of the
     /// grant.
     pub keep_us: u64,
     /// Meaningful once granted, like the token and the lease.
     pub slot: u32,
+    /// The fencing token of its grant.
     pub token: Token,
+    /// The deadline and the grace of its lease.
     pub lease: Lease,
     /// Wall clocks are kept for claims only; they are zero for pools and locks.
     pub created: Moment,
+    /// When it was granted, if it was.
     pub granted: Option<Moment>,
+    /// When it ended, if it has.
     pub ended: Option<Moment>,
+    /// The lock's client, or the owner of a claim.
     pub client: Option<Arc<str>>,
+    /// For a lock, the name that its caller signed on with.
     pub principal: Option<Arc<str>>,
+    /// The idempotency key it was made under.
     pub key: Option<IdempotencyKey>,
+    /// The caller's JSON, as it was sent.
     pub metadata: Option<Arc<str>>,
 }
 
+/// The status of a claim inside the engine, in the order of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// Stands in the queue.
@@ -70,5 +93,6 @@ pub enum Status {
     Grace,
     /// A lock whose grace ran out too: still visible, and any client may take it.
     Lapsed,
+    /// Over, in this way; kept for reading, or to remember its idempotency key.
     Ended(Ending),
 }

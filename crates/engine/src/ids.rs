@@ -15,8 +15,10 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds, in the order of arrays by kind.
     pub const ALL: [Kind; 3] = [Kind::Pool, Kind::Claim, Kind::Lock];
 
+    /// The word for metrics and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Pool => "pool",
@@ -31,12 +33,16 @@ impl Kind {
 /// A pool's UUID is a credential, so `Debug` hides it; `Display` is not implemented on purpose.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceKey {
+    /// A pool by its secret UUID.
     Pool(u128),
+    /// A claimed resource by its name.
     Claim(Arc<str>),
+    /// A lock by its job.
     Lock(Arc<str>),
 }
 
 impl ResourceKey {
+    /// The kind of the resource.
     pub fn kind(&self) -> Kind {
         match self {
             ResourceKey::Pool(_) => Kind::Pool,

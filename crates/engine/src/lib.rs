@@ -52,6 +52,8 @@
 //! lowered, and then no grants; every holder in a slot of its own; tokens strictly increase; no free slot while a claim
 //! waits; queues in order of creation.
 
+#![warn(missing_docs)]
+
 /// `true` when the simulation has planted this bug on purpose. Always `false` in a real build.
 #[cfg(not(feature = "planted"))]
 #[doc(hidden)]
@@ -132,6 +134,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// Empties both lists and keeps their memory for the next call.
     pub fn clear(&mut self) {
         self.changes.clear();
         self.effects.clear();
@@ -139,6 +142,7 @@ impl Outbox {
 }
 
 impl Engine {
+    /// An engine without any resource or claim, at service time zero.
     pub fn new(limits: Limits) -> Self {
         Engine { limits, state: State::default(), latest: Time(0), is_store_full: false }
     }
@@ -316,9 +320,11 @@ pub struct Known {
 /// Counts of what is alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// Resources of all kinds, configured or referred to by a claim.
     pub resources: usize,
     /// Waiting or active.
     pub claims: usize,
+    /// Claims in a queue.
     pub waiting: usize,
     /// Ended, but still readable.
     pub retained: usize,
@@ -333,6 +339,7 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// The counts of this kind.
     pub fn of(&self, kind: Kind) -> KindTotals {
         self.kinds[kind as usize]
     }
@@ -341,8 +348,10 @@ impl Totals {
 /// Counts of what is alive of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindTotals {
+    /// Resources of this kind, configured or referred to by a claim.
     pub resources: usize,
     /// Claims that hold a slot. A lock in grace is held, a lapsed one is not.
     pub holding: usize,
+    /// Claims in a queue.
     pub waiting: usize,
 }

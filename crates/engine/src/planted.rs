@@ -1,6 +1,8 @@
 //! Bugs on purpose. The simulation arms one at a time and must find it; without the feature `planted` this file is not
 //! compiled, and every `planted!(…)` in the code is the constant `false`.
 
+#![expect(missing_docs, reason = "the name of a bug says what it breaks")]
+
 use std::cell::Cell;
 
 macro_rules! bugs {

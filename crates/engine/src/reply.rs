@@ -8,10 +8,13 @@ use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::survey::{FenceView, Inspection, SurveyPage};
 use crate::time::{Moment, Time, Wall};
 
+/// The engine's answer to a command.
 pub type Answer = Result<Reply, Refusal>;
 
+/// A positive answer, with views that hold copies of the state they show.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
+    /// A pool or a claimed resource: registered or looked at.
     Resource(ResourceView),
     /// `true` if there was a registration to remove.
     Unconfigured(bool),
@@ -19,20 +22,29 @@ pub enum Reply {
     Lease(LeaseView),
     /// `true` if the lease was still held.
     Returned(bool),
+    /// A lock: taken, renewed or looked at.
     Lock(LockView, LockNews),
+    /// The lock was given back.
     Unlocked,
     /// The claim that the key stood for, or that the client leaving a lock's queue had.
     Spent(Spent),
+    /// A pool or a lock with the caller's place in its queue.
     Place(Box<PlaceView>),
+    /// A claim of the claims dialect: made, changed or looked at.
     Claim(Box<ClaimView>),
     /// The claim ended as its caller wished.
     ClaimEnded(Ending),
+    /// A page of claims.
     Claims(ClaimPage),
+    /// A page of claimed resources, by name.
     Resources(Vec<ResourceView>),
     /// `true` if the grant still existed and this command ended it.
     Revoked(bool),
+    /// The verdict on a token.
     Fence(FenceView),
+    /// A slice of all resources.
     Survey(SurveyPage),
+    /// One resource in full.
     Inspection(Box<Inspection>),
     /// Not an answer yet: the claim stands in the queue and its caller is to be parked on it.
     Waiting(ClaimId),
@@ -47,6 +59,7 @@ pub enum Spent {
     Held,
     /// A place in the queue.
     Waited,
+    /// The key stood for no live claim.
     Nothing,
 }
 
@@ -57,18 +70,24 @@ pub struct PlaceView {
     pub seen: Reply,
     /// While the caller waits: 1 is next.
     pub queue_position: Option<u32>,
+    /// All callers in the queue.
     pub waiting: u32,
     /// The holder, or the first of them, where holders have names.
     pub holder: Option<Arc<str>>,
 }
 
+/// A pool or a claimed resource, with its first holders and waiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceView {
+    /// Its key.
     pub resource: ResourceKey,
+    /// Its number of slots.
     pub capacity: u32,
     /// `true` if a caller gave it this capacity, `false` if it is the default.
     pub configured: bool,
+    /// Slots that are held.
     pub in_use: u32,
+    /// Claims in its queue.
     pub waiting: u32,
     /// Its holders by slot, at most `HOLDERS_SHOWN`. Filled for claimed resources only: a pool's leases are secrets.
     pub holders: Vec<Holder>,
@@ -83,60 +102,88 @@ pub const HOLDERS_SHOWN: usize = 1_000;
 /// How many holders a waiting claim shows. Lists have a thousand claims, so this number bounds their size.
 pub const HOLDERS_SHOWN_TO_WAITERS: usize = 16;
 
+/// A holder or a waiter of a claimed resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
+    /// Its claim.
     pub claim: ClaimId,
+    /// Since when it holds or waits, by the wall clock.
     pub since: Wall,
 }
 
+/// A pool's lease that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
+    /// Its id, which only its holder knows.
     pub claim: ClaimId,
+    /// Its slot, counted from 0.
     pub slot: u32,
+    /// The fencing token of its grant.
     pub token: Token,
+    /// When it ends unless it is renewed.
     pub deadline: Time,
     /// The moment this view was taken, to count the rest of the lease from.
     pub now: Moment,
 }
 
+/// A lock, held or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockView {
+    /// The name of the lock.
     pub job: Arc<str>,
     /// The last holder, while it is remembered.
     pub holder: Option<LockHolder>,
+    /// The moment this view was taken, to count the rest of the lease from.
     pub now: Moment,
 }
 
+/// The client that holds a lock, or held it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {
+    /// The client's name.
     pub client: Arc<str>,
+    /// The claim behind the lock.
     pub claim: ClaimId,
+    /// The fencing token of its grant.
     pub token: Token,
+    /// When the lease ends, or ended.
     pub deadline: Time,
+    /// When the grace ends, or ended: until then only this client may take the lock.
     pub grace_until: Time,
 }
 
+/// The event behind a lock's view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockNews {
     /// Only looked at.
     Seen,
+    /// The client got the lock.
     Acquired {
         /// The client that let it lapse, if one did.
         from: Option<Arc<str>>,
     },
+    /// The client had the lock already and got a new deadline.
     Renewed,
 }
 
+/// A claim of the claims dialect, waiting, active or ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimView {
+    /// Its id.
     pub id: ClaimId,
+    /// The name of its resource.
     pub resource: Arc<str>,
+    /// Its status.
     pub status: ClaimStatus,
+    /// The ttl of its next activation.
     pub timeout_us: u64,
+    /// The caller's JSON, as it was sent.
     pub metadata: Option<Arc<str>>,
     /// The owner of the claim, where callers sign on.
     pub owner: Option<Arc<str>>,
+    /// When it entered each status.
     pub history: History,
+    /// How long it waited, or has waited so far.
     pub waiting_us: u64,
     /// Once it was active.
     pub active_us: Option<u64>,
@@ -159,21 +206,31 @@ pub struct ClaimView {
 /// When a claim entered each status, by the wall clock. A claim passes through at most three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct History {
+    /// When it was made.
     pub created: Wall,
+    /// `true` if it stood in the queue before it was active.
     pub waited: bool,
+    /// When it became active, if it did.
     pub active: Option<Wall>,
+    /// When and how it ended, if it has.
     pub ended: Option<(Ending, Wall)>,
 }
 
+/// The status of a claim, as its callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimStatus {
+    /// In the queue.
     Waiting,
+    /// Holding a slot.
     Active,
+    /// Over, in this way.
     Ended(Ending),
 }
 
+/// A page of a list of claims.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimPage {
+    /// The claims that match, oldest first.
     pub claims: Vec<ClaimView>,
     /// Where to go on; `None` at the end.
     pub next: Option<u64>,
@@ -225,10 +282,13 @@ impl Refusal {
 /// Why not. An ordinary answer, not an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
+    /// No such pool.
     NoSuchResource,
+    /// No such claim, or it is forgotten.
     NoSuchClaim,
     /// No slot is free, and the caller would not wait or has waited long enough.
     NoneFree {
+        /// Claims in the queue.
         waiting: u32,
     },
     /// The lease is not, or no longer, held.
@@ -238,7 +298,9 @@ pub enum Refusal {
     },
     /// The lock is held, or in grace, by another client.
     Locked {
+        /// The lock with its holder and deadlines.
         lock: LockView,
+        /// The lease has ended, and only its last holder may come back.
         in_grace: bool,
     },
     /// Only the last holder may give a lock back.
@@ -253,26 +315,36 @@ pub enum Refusal {
     KeyReused,
     /// The lease this idempotency key stands for has ended.
     KeySpent {
+        /// Its ending.
         how: Ending,
     },
     /// The store is nearly full, so the engine takes nothing new on.
     StoreFull,
+    /// All queues together are as long as they may be.
     TooManyWaiting {
+        /// The limit.
         limit: usize,
     },
     /// The owner has as many claims as it may, or as many that wait.
     OverQuota {
+        /// The limit is the one on waiting claims.
         is_about_waiting: bool,
+        /// The limit of the client.
         limit: u32,
     },
+    /// There are as many live claims as there may be.
     TooManyClaims {
+        /// The limit.
         limit: usize,
     },
+    /// There are as many resources as there may be.
     TooManyResources {
+        /// The limit.
         limit: usize,
     },
     /// The state takes up as many bytes as it may.
     StateFull {
+        /// The limit, in bytes.
         limit_bytes: u64,
     },
 }

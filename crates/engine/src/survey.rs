@@ -33,6 +33,7 @@ pub enum ResourceState {
 }
 
 impl ResourceState {
+    /// All states, in the order of their counts.
     pub const ALL: [ResourceState; 5] = [
         ResourceState::Free,
         ResourceState::Held,
@@ -41,6 +42,7 @@ impl ResourceState {
         ResourceState::Lapsed,
     ];
 
+    /// The word that callers filter by.
     pub fn as_str(self) -> &'static str {
         match self {
             ResourceState::Free => "free",
@@ -55,10 +57,15 @@ impl ResourceState {
 /// A resource in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceLine {
+    /// Its key.
     pub resource: ResourceKey,
+    /// Its number of slots.
     pub capacity: u32,
+    /// Slots that are held; zero for a lapsed lock.
     pub in_use: u32,
+    /// Claims in its queue.
     pub waiting: u32,
+    /// Its state.
     pub state: ResourceState,
     /// How long the first claim in the queue has waited.
     pub longest_wait_us: Option<u64>,
@@ -71,8 +78,10 @@ pub struct ResourceLine {
     pub metadata: Option<Arc<str>>,
 }
 
+/// A slice of a survey.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurveyPage {
+    /// One line per resource, in the order of keys.
     pub lines: Vec<ResourceLine>,
     /// When the resources were looked at.
     pub now: Moment,
@@ -83,7 +92,9 @@ pub struct SurveyPage {
 /// One resource in full.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inspection {
+    /// Its line in a survey.
     pub line: ResourceLine,
+    /// `true` if a caller gave it its capacity, `false` if it is the default.
     pub configured: bool,
     /// The last token granted on it; zero before the first.
     pub latest_token: Token,
@@ -93,35 +104,55 @@ pub struct Inspection {
     pub queue: Vec<WaiterLine>,
 }
 
+/// One holder of an inspected resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HolderLine {
+    /// Its slot, counted from 0.
     pub slot: u32,
+    /// The fencing token of its grant, by which an operator can revoke it.
     pub token: Token,
+    /// The lock's client, or the owner of the claim.
     pub client: Option<Arc<str>>,
     /// Of the claims dialect, whose ids are no secrets.
     pub claim: Option<ClaimId>,
+    /// When it was granted, by the wall clock.
     pub since: Wall,
+    /// How long it has held the slot.
     pub held_us: u64,
     /// As requested, or the remaining time where a renewal made it longer.
     pub ttl_us: u64,
+    /// The rest of the lease; zero once it has ended.
     pub remaining_us: u64,
+    /// The caller's JSON, for claims.
     pub metadata: Option<Arc<str>>,
+    /// Its state.
     pub state: HolderState,
 }
 
 /// How a holder stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderState {
+    /// Its lease runs.
     Active,
-    Grace { remaining_us: u64 },
+    /// A lock whose lease ended: its holder may come back for this long.
+    Grace {
+        /// The rest of the grace.
+        remaining_us: u64,
+    },
+    /// A lock past its grace: any client may take it.
     Lapsed,
 }
 
+/// One waiter of an inspected resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaiterLine {
+    /// The lock's client, or the owner of the claim.
     pub client: Option<Arc<str>>,
+    /// Its id, for the claims dialect, whose ids are no secrets.
     pub claim: Option<ClaimId>,
+    /// How long it has waited.
     pub waiting_us: u64,
+    /// The caller's JSON, for claims.
     pub metadata: Option<Arc<str>>,
 }
 

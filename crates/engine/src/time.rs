@@ -34,6 +34,7 @@ impl fmt::Debug for Time {
 pub struct Wall(pub u64);
 
 impl Wall {
+    /// The reading `duration_us` after this one.
     #[must_use]
     pub fn plus(self, duration_us: u64) -> Wall {
         Wall(self.0.saturating_add(duration_us))
@@ -43,7 +44,9 @@ impl Wall {
 /// When a command is handled: service time to decide by, and the wall clock to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment {
+    /// Service time.
     pub at: Time,
+    /// The wall clock.
     pub wall: Wall,
 }
 

@@ -8,6 +8,7 @@ use leasehold_engine::planted;
 
 use crate::Position;
 
+/// Answers in order, each with the position it waits for. `T` is an answer, or anything else that must not leave early.
 #[derive(Debug)]
 pub struct Gate<T> {
     held: VecDeque<Held<T>>,
@@ -28,14 +29,17 @@ impl<T> Gate<T> {
         Gate { held: VecDeque::new(), durable }
     }
 
+    /// Everything up to here is on disk.
     pub fn durable(&self) -> Position {
         self.durable
     }
 
+    /// Answers that are held.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
+    /// Returns whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

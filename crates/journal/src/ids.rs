@@ -8,6 +8,7 @@ use std::fmt;
 pub struct Epoch(pub u64);
 
 impl Epoch {
+    /// The epoch of the next owner.
     #[must_use]
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
@@ -28,11 +29,13 @@ impl Position {
     /// Before the first change: the head of an empty stream.
     pub const START: Position = Position(0);
 
+    /// The position of the next change.
     #[must_use]
     pub fn next(self) -> Position {
         self.plus(1)
     }
 
+    /// The position this many changes later.
     #[must_use]
     pub fn plus(self, changes: u64) -> Position {
         Position(self.0 + changes)

@@ -12,6 +12,8 @@
 //! [`record`] is the bytes of a batch and of a chunk; [`store`] is the contract that keeps them, and its
 //! implementations. The engine alone knows what changes mean.
 
+#![warn(missing_docs)]
+
 mod gate;
 mod ids;
 mod partition;

@@ -31,7 +31,12 @@ const SLICE_FACTS: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub enum Candidate<'a> {
     /// The metadata itself is left out; only its length is known.
-    Claim { fact: &'a ClaimFact, metadata_bytes: usize },
+    Claim {
+        /// The claim, without its metadata.
+        fact: &'a ClaimFact,
+        /// The length of its metadata.
+        metadata_bytes: usize,
+    },
     /// Registered, and no claim refers to it.
     Unused(&'a ResourceFact),
 }
@@ -39,8 +44,11 @@ pub enum Candidate<'a> {
 /// The claims and resources that were picked, and the state of the data at that time.
 #[derive(Debug)]
 pub struct Picked {
+    /// The data as it was examined.
     pub examined: Examined,
+    /// The claims to remove.
     pub claims: Vec<ClaimId>,
+    /// The registrations to remove.
     pub resources: Vec<ResourceKey>,
     /// The bytes of the whole state in memory, and the part of it that is metadata of claims.
     pub state_bytes: u64,
@@ -49,9 +57,13 @@ pub struct Picked {
 /// The numbers of removed claims and resources.
 #[derive(Clone, Copy, Debug)]
 pub struct Pruned {
+    /// Claims that were removed.
     pub claims: usize,
+    /// Registrations that were removed.
     pub resources: usize,
+    /// The account of bytes before the removal.
     pub state_bytes_before: u64,
+    /// The account of bytes after it.
     pub state_bytes_after: u64,
 }
 

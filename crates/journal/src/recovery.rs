@@ -12,10 +12,15 @@ use crate::{Epoch, Position};
 
 /// An engine at the end of the journal, and the store to go on with.
 pub struct Recovery {
+    /// The number of the partition.
     pub partition: u32,
+    /// The engine, with every change of the stream applied.
     pub engine: Engine,
+    /// The open store.
     pub store: Box<dyn Store>,
+    /// The epoch of this owner.
     pub epoch: Epoch,
+    /// The position of the last change.
     pub head: Position,
     /// Service time to go on from.
     pub at: Time,
@@ -87,16 +92,23 @@ pub(crate) fn recover_lean(
 /// The findings of a look at a database, all of them verified.
 #[derive(Debug)]
 pub struct Examined {
+    /// The engine, with every change of the stream applied.
     pub engine: Engine,
+    /// The epoch of the last owner.
     pub epoch: Epoch,
+    /// The position of the last change.
     pub head: Position,
     /// The service time of the last change, and the reading of the wall clock at that time.
     pub at: Time,
+    /// The wall clock of the last change.
     pub wall: Wall,
     /// The checkpoint is of this position.
     pub checkpoint: Option<Position>,
+    /// Batches after the checkpoint.
     pub tail_batches: u64,
+    /// Changes in them.
     pub tail_changes: u64,
+    /// The sizes of the stream on disk.
     pub sizes: Sizes,
 }
 

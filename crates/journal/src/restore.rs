@@ -28,6 +28,7 @@ const SLICE_FACTS: usize = 4096;
 /// The result of a restore.
 #[derive(Debug)]
 pub struct Restored {
+    /// The restored data, as it was examined.
     pub examined: Examined,
     /// The epoch it was raised to. The next start raises it once more.
     pub epoch: Epoch,

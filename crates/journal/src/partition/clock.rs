@@ -11,6 +11,7 @@ use leasehold_engine::{Time, planted};
 /// While the driver did not run, or changes waited to become durable, at most this much of the time counts.
 pub const STRETCH_MAX_US: u64 = 100_000;
 
+/// The clock of one partition: turns readings of a monotonic clock into service time.
 #[derive(Debug)]
 pub struct ServiceClock {
     at: Time,
@@ -27,6 +28,7 @@ impl ServiceClock {
         ServiceClock { at, seen_mono_us: mono_us, uncharged_us: 0, allowance_us: None }
     }
 
+    /// Service time as of the last reading.
     pub fn at(&self) -> Time {
         self.at
     }

@@ -54,12 +54,14 @@ const MARK_AT_LEAST_EVERY_US: u64 = 30_000_000;
 pub struct Clocks {
     /// Monotonic, from an origin of the driver's choice.
     pub mono_us: u64,
+    /// The wall clock, for times that are shown.
     pub wall: Wall,
 }
 
 /// A caller's command and how long the caller listens.
 #[derive(Debug)]
 pub struct Request {
+    /// The command for the engine.
     pub command: Command,
     /// How long to hold the answer back in the hope of news: a claim getting its turn, a status changing. Callers
     /// that stand in a pool's or lock's queue name their patience in the command instead.
@@ -83,6 +85,7 @@ pub enum Denial {
     StoreLate,
     /// Too many callers are waiting for an answer already.
     Overloaded,
+    /// The service stops: ask another one, or this one later.
     ShuttingDown,
 }
 
@@ -95,10 +98,13 @@ impl From<Refusal> for Denial {
 /// An answer on its way out.
 #[derive(Debug)]
 pub struct Told<R> {
+    /// The caller.
     pub to: R,
+    /// The engine's reply, or why there is none.
     pub answer: Result<Reply, Denial>,
     /// The order in which things happened: this answer saw every change up to here and none after.
     pub epoch: Epoch,
+    /// The last change that this answer depends on.
     pub position: Position,
     /// Set when the answer tells its caller of the claim it asked for: if it cannot be delivered, hand this back.
     pub untold: Option<ClaimId>,
@@ -123,10 +129,13 @@ impl<R> Told<R> {
 /// An effect that is durable: its place in the journal, its time, and the effect itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happened {
+    /// The owner's epoch when it happened.
     pub epoch: Epoch,
     /// The position of the change it is about. No two effects have the same position.
     pub position: Position,
+    /// The wall clock when it happened.
     pub wall: Wall,
+    /// The effect.
     pub effect: Effect,
 }
 
@@ -139,6 +148,7 @@ pub struct PartitionLimits {
     pub store_timeout_us: u64,
 }
 
+/// An engine with its clock, its batch, its gate and its parked callers. `R` is the driver's handle to a caller.
 #[derive(Debug)]
 pub struct Partition<R> {
     number: u32,
@@ -363,6 +373,7 @@ impl<R> Partition<R> {
         self.is_journaled
     }
 
+    /// Says whether the store is nearly full; the engine then refuses everything new.
     pub fn set_store_full(&mut self, is_full: bool) {
         self.engine.set_store_full(is_full);
     }
@@ -394,18 +405,22 @@ impl<R> Partition<R> {
         self.engine.drop_snapshot();
     }
 
+    /// The numbers that the gauges show.
     pub fn totals(&self) -> Totals {
         self.engine.totals()
     }
 
+    /// Callers without an answer, by what they wait for.
     pub fn callers(&self) -> Callers {
         Callers { held: self.answers.len(), parked: self.parked.len() }
     }
 
+    /// The engine, to look at.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
+    /// The epoch of this owner.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -463,8 +478,11 @@ impl<R> Partition<R> {
 /// Where a checkpoint starts from.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckpointStart {
+    /// The partition's number.
     pub partition: u32,
+    /// The checkpoint is the state after the change at this position.
     pub upto: Position,
+    /// The moment of that state.
     pub now: Moment,
 }
 

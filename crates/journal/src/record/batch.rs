@@ -18,9 +18,13 @@ const COUNT_OFFSET: usize = 4 + 2 + 4 + 8 + 8;
 /// A sealed batch on its way to a store. It covers `first..=last` and is never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
+    /// The epoch of the owner that made it.
     pub epoch: Epoch,
+    /// The position of its first change.
     pub first: Position,
+    /// The position of its last change.
     pub last: Position,
+    /// Its bytes, as a store keeps them.
     pub record: Vec<u8>,
 }
 
@@ -40,6 +44,7 @@ pub struct BatchWriter {
 }
 
 impl BatchWriter {
+    /// A writer whose first change will have the position `first`.
     pub fn new(partition: u32, epoch: Epoch, first: Position) -> Self {
         assert!(first > Position::START, "positions count from 1");
         BatchWriter { partition, epoch, first, changes: 0, before: Moment::default(), claim: None, buffer: Vec::new() }
@@ -90,6 +95,7 @@ impl BatchWriter {
         self.first.plus(u64::from(self.changes))
     }
 
+    /// Returns whether the batch has no change yet.
     pub fn is_empty(&self) -> bool {
         self.changes == 0
     }
@@ -132,15 +138,20 @@ impl BatchWriter {
 /// The fields at the start of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
+    /// The number of the partition.
     pub partition: u32,
+    /// The epoch of the owner that made it.
     pub epoch: Epoch,
+    /// The position of its first change.
     pub first: Position,
+    /// The number of its changes.
     pub changes: u32,
     /// The moment of its first change.
     pub start: Moment,
 }
 
 impl BatchHeader {
+    /// The position of its last change.
     pub fn last(&self) -> Position {
         Position(self.first.0 + u64::from(self.changes) - 1)
     }
@@ -158,6 +169,7 @@ pub struct BatchReader<'a> {
 }
 
 impl<'a> BatchReader<'a> {
+    /// Checks frame and checksum, and reads the header.
     pub fn open(record: &'a [u8]) -> Result<Self, RecordError> {
         let mut reader = frame::open(record, MAGIC)?;
         let partition = reader.u32("partition")?;
@@ -172,6 +184,7 @@ impl<'a> BatchReader<'a> {
         Ok(BatchReader { header, reader, left: changes, before: start, claim: None })
     }
 
+    /// The header.
     pub fn header(&self) -> BatchHeader {
         self.header
     }
@@ -221,10 +234,13 @@ impl Iterator for BatchReader<'_> {
 /// A batch, read in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedBatch {
+    /// The header.
     pub header: BatchHeader,
+    /// The changes in order, each with its moment.
     pub changes: Vec<(Moment, Change)>,
 }
 
+/// Reads a whole batch at once: for tests and tools.
 pub fn decode_batch(record: &[u8]) -> Result<DecodedBatch, RecordError> {
     let reader = BatchReader::open(record)?;
     Ok(DecodedBatch { header: reader.header(), changes: reader.collect::<Result<_, _>>()? })

@@ -35,6 +35,7 @@ impl ChunkWriter {
         writer
     }
 
+    /// Adds a fact to the chunk.
     pub fn push(&mut self, fact: &Fact) {
         fact::put(&mut self.buffer, fact, self.moment);
         self.facts = self.facts.checked_add(1).expect("a chunk is sealed long before four billion facts");
@@ -45,6 +46,7 @@ impl ChunkWriter {
         self.buffer.len() >= CHUNK_BYTES
     }
 
+    /// Returns whether the chunk has no fact yet.
     pub fn is_empty(&self) -> bool {
         self.facts == 0
     }
@@ -78,6 +80,7 @@ impl ChunkWriter {
 /// The fields at the start of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
+    /// The number of the partition.
     pub partition: u32,
     /// The checkpoint is the state after the change at this position …
     pub upto: Position,
@@ -85,6 +88,7 @@ pub struct ChunkHeader {
     pub moment: Moment,
     /// Counted from 0 within the checkpoint.
     pub number: u32,
+    /// The number of its facts.
     pub facts: u32,
 }
 
@@ -97,6 +101,7 @@ pub struct ChunkReader<'a> {
 }
 
 impl<'a> ChunkReader<'a> {
+    /// Checks frame and checksum, and reads the header.
     pub fn open(record: &'a [u8]) -> Result<Self, RecordError> {
         let mut reader = frame::open(record, MAGIC)?;
         let partition = reader.u32("partition")?;
@@ -111,6 +116,7 @@ impl<'a> ChunkReader<'a> {
         Ok(ChunkReader { header, reader, left: facts })
     }
 
+    /// The header.
     pub fn header(&self) -> ChunkHeader {
         self.header
     }
@@ -138,10 +144,13 @@ impl Iterator for ChunkReader<'_> {
 /// A chunk, read in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedChunk {
+    /// The header.
     pub header: ChunkHeader,
+    /// The facts, in no particular order.
     pub facts: Vec<Fact>,
 }
 
+/// Reads a whole chunk at once: for tests and tools.
 pub fn decode_chunk(record: &[u8]) -> Result<DecodedChunk, RecordError> {
     let reader = ChunkReader::open(record)?;
     Ok(DecodedChunk { header: reader.header(), facts: reader.collect::<Result<_, _>>()? })

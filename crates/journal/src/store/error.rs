@@ -10,6 +10,7 @@ use crate::ids::Position;
 /// The advice about damage, wherever it is found.
 pub(super) const RESTORE: &str = "nothing was changed; restore the data from a backup, or move it away to start empty";
 
+/// An error of a store. The message is a sentence for the operator, with advice where there is any.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Not the owner (any more). Nothing was written; stop acting as the owner.
@@ -22,30 +23,58 @@ pub enum StoreError {
         directory.display(),
         match holder { Some(pid) => format!("process {pid}"), None => "another process".to_owned() }
     )]
-    Locked { directory: PathBuf, holder: Option<u32> },
+    Locked {
+        /// The data directory.
+        directory: PathBuf,
+        /// The process that has it open, where the lock file names one.
+        holder: Option<u32>,
+    },
 
     /// The data is not what was written.
     #[error("{place} is damaged: {what}; {advice}")]
-    Damaged { place: String, what: String, advice: String },
+    Damaged {
+        /// The file, and the position where it is known.
+        place: String,
+        /// The damage.
+        what: String,
+        /// What the operator can do about it.
+        advice: String,
+    },
 
     /// A file was taken away from under an open store. Fatal, and a restart does not mend it: acknowledged changes are
     /// in the file that is gone.
     #[error(
         "{place} was {what} while it was in use; put it back, or restore the data from a backup, before the next start"
     )]
-    Disturbed { place: String, what: &'static str },
+    Disturbed {
+        /// The file.
+        place: String,
+        /// The disturbance: `removed`, `replaced` or `truncated`.
+        what: &'static str,
+    },
 
     /// Sound, but this build cannot open it.
     #[error("{place} cannot be opened: {what}")]
-    Unsupported { place: String, what: String },
+    Unsupported {
+        /// The file.
+        place: String,
+        /// The reason.
+        what: String,
+    },
 
     /// There is no data of Leasehold to read.
     #[error("there is no Leasehold data in {}", place.display())]
-    Missing { place: PathBuf },
+    Missing {
+        /// The directory or file.
+        place: PathBuf,
+    },
 
     /// There is data of Leasehold already.
     #[error("there is data in {} already", directory.display())]
-    Taken { directory: PathBuf },
+    Taken {
+        /// The data directory.
+        directory: PathBuf,
+    },
 
     /// Users other than its owner may look into the directory.
     #[error(
@@ -53,16 +82,29 @@ pub enum StoreError {
          credentials; close it with: chmod 700 {0}",
         directory.display()
     )]
-    Exposed { directory: PathBuf, mode: u32 },
+    Exposed {
+        /// The data directory.
+        directory: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
 
     /// There is no room left.
     #[error("no room left in {place}")]
-    Full { place: String },
+    Full {
+        /// The file.
+        place: String,
+    },
 
     /// The store failed at something that it should be able to do. Fatal: exit and recover.
     // The message contains the cause already; a field named `source` would make a reporter print it twice.
     #[error("{doing} failed: {why}")]
-    Failed { doing: String, why: Box<dyn StdError + Send + Sync> },
+    Failed {
+        /// The failed action.
+        doing: String,
+        /// Its cause.
+        why: Box<dyn StdError + Send + Sync>,
+    },
 
     /// The outcome of the append is unknown. Send the identical batch again.
     #[error("outcome unknown: {0}")]
@@ -70,11 +112,19 @@ pub enum StoreError {
 
     /// An earlier error was fatal, so nothing is acknowledged any more.
     #[error("the store stopped after an error: {why}")]
-    Poisoned { why: String },
+    Poisoned {
+        /// The message of that error.
+        why: String,
+    },
 
     /// The checkpoint is ahead of the durable changes. Append and try again.
     #[error("the checkpoint is of position {upto}, but the journal has got to {head} only")]
-    NotYet { upto: Position, head: Position },
+    NotYet {
+        /// The position of the checkpoint.
+        upto: Position,
+        /// The last durable position.
+        head: Position,
+    },
 
     /// The caller broke the contract.
     #[error("{0}")]

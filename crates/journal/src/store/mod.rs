@@ -52,6 +52,7 @@ pub trait Store: Send {
     /// Says whether there is room to go on. Cheap enough to be called once a second.
     fn room(&self) -> Room;
 
+    /// The sizes of the stream. Cheap enough to be called once a second.
     fn sizes(&self) -> Sizes;
 
     /// How often the disk confirmed a write since the stream was opened.
@@ -87,11 +88,15 @@ pub trait Opener {
 /// A record of the stream, with its checksum and its place verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered<'a> {
+    /// A part of the checkpoint.
     Chunk(&'a [u8]),
+    /// Changes after it.
     Batch(&'a [u8]),
 }
 
+/// The result of opening a stream.
 pub struct Opened {
+    /// The open stream.
     pub store: Box<dyn Store>,
     /// To be written into every batch from now on.
     pub epoch: Epoch,
@@ -108,15 +113,19 @@ impl std::fmt::Debug for Opened {
     }
 }
 
+/// The room for further appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
+    /// No reason to refuse anything.
     Enough,
     /// Time to refuse commands that make the journal grow, while releases and expiries still fit.
     Low {
+        /// The bytes that are left.
         left_bytes: u64,
     },
 }
 
+/// The sizes of a stream, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Batches that a restart would read.

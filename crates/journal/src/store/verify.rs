@@ -29,6 +29,7 @@ struct Checkpoint {
 }
 
 impl Verifier {
+    /// A verifier of one partition's stream.
     pub fn new(place: impl Into<String>, partition: u32) -> Self {
         Verifier {
             place: place.into(),
@@ -48,6 +49,7 @@ impl Verifier {
         self.head = upto;
     }
 
+    /// Checks the next chunk of the checkpoint.
     pub fn chunk(&mut self, record: &[u8]) -> Result<ChunkHeader, StoreError> {
         let seen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.chunks_seen);
         let header = match ChunkReader::open(record) {
@@ -68,6 +70,7 @@ impl Verifier {
         Ok(header)
     }
 
+    /// Checks the next batch of the tail.
     pub fn batch(&mut self, record: &[u8]) -> Result<BatchHeader, StoreError> {
         self.check_checkpoint()?;
         let header =

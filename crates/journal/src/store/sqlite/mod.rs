@@ -64,6 +64,7 @@ pub struct SqliteOpener {
 }
 
 impl SqliteOpener {
+    /// An opener of the database in this directory, with the usual upkeep.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         SqliteOpener { directory, max_bytes: None, upkeep: Upkeep::default(), epoch_at_least: Epoch::default() }
@@ -76,6 +77,7 @@ impl SqliteOpener {
         self
     }
 
+    /// With other thresholds of housekeeping, for tests.
     #[must_use]
     pub fn with_upkeep(mut self, upkeep: Upkeep) -> Self {
         self.upkeep = upkeep;

@@ -28,10 +28,16 @@ const COPY_RETRIES_MAX: u32 = 1000;
 /// Says whether a server had the directory open when the reader came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
+    /// No server had it open.
     No,
-    By { process: Option<u32> },
+    /// A server had it open.
+    By {
+        /// Its process id, where the lock file names one.
+        process: Option<u32>,
+    },
 }
 
+/// One consistent view of a database, in one transaction.
 #[derive(Debug)]
 pub struct SqliteReader {
     connection: Connection,
@@ -128,6 +134,7 @@ impl SqliteReader {
         Ok(SqliteReader { connection, partition, path, place, in_use, notes, _lock: lock })
     }
 
+    /// Says whether a server had the directory open when the reader came.
     pub fn in_use(&self) -> InUse {
         self.in_use
     }
@@ -137,6 +144,7 @@ impl SqliteReader {
         &self.notes
     }
 
+    /// The path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -30,10 +30,12 @@ pub struct Upkeep {
     pub wal_hard_frames: u64,
     /// How much replaced data one call of `maintain` deletes.
     pub sweep_batches: u64,
+    /// How many replaced chunks one call of `maintain` deletes.
     pub sweep_chunks: u64,
     /// Free space inside the database is given back when it is more than this and more than twice the used space: the
     /// next checkpoint needs less than that.
     pub slack_pages: u64,
+    /// How many pages one call of `maintain` gives back.
     pub vacuum_pages: u64,
 }
 
