@@ -35,8 +35,9 @@ packages: ## Build the packages quickly; install, start, upgrade and remove them
 fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
 	scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 
-lint: ## Formatting and clippy, nothing but clean
+lint: ## Formatting, clippy and the sentences of comments and docs, nothing but clean
 	$(CARGO) fmt --all --check
+	scripts/sentences.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 fmt: ## Format everything

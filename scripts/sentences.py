@@ -22,7 +22,7 @@ SOURCES = ["crates", "bench", "fuzz"]
 
 # Per hundred sentences: over everything, and in each area that is long enough for a rate to mean something.
 BOUNDS = {"pronoun": 1.0, "opening": 4.0}
-AREA_BOUNDS = {"pronoun": 2.0, "opening": 6.0}
+AREA_BOUNDS = {"pronoun": 2.0, "opening": 4.0}
 AREA_SENTENCES_MIN = 100
 WORDS_MIN = 2
 
