@@ -22,6 +22,9 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(after_help = crate::run::AFTER_HELP)]
     Run(Box<crate::run::RunArgs>),
+    /// Run a command while holding something, on Linux and macOS only
+    #[cfg(not(unix))]
+    Run(crate::run_refused::RunArgs),
     /// Show the health of a service
     #[command(after_help = crate::commands::AFTER_HELP)]
     Status(crate::commands::StatusArgs),
@@ -77,12 +80,6 @@ pub(crate) enum Command {
     /// Explain which policy allows what
     #[command(subcommand)]
     Policy(PolicyCommand),
-    #[cfg(unix)]
-    #[command(name = "__keeper", hide = true)]
-    Keeper,
-    #[cfg(unix)]
-    #[command(name = "__exec", hide = true)]
-    Exec(crate::run::ExecArgs),
 }
 
 #[derive(Debug, Subcommand)]

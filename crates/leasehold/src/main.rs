@@ -29,6 +29,8 @@ mod prune;
 mod restore;
 #[cfg(unix)]
 mod run;
+#[cfg(any(not(unix), test))]
+mod run_refused;
 mod serve;
 mod sign_on;
 mod size;
@@ -39,6 +41,11 @@ mod token;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // The processes of `run` come first: a command waits for them, and reading the whole command line takes longer than they do.
+    #[cfg(unix)]
+    if let Some(exit) = run::hidden(std::env::args_os()) {
+        return exit.into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -77,9 +84,7 @@ fn main() -> ExitCode {
         Command::Man(args) => commands::man(&args, Cli::command()),
         #[cfg(unix)]
         Command::Run(args) => run::run(&args),
-        #[cfg(unix)]
-        Command::Keeper => run::keeper().into(),
-        #[cfg(unix)]
-        Command::Exec(args) => run::exec(&args).into(),
+        #[cfg(not(unix))]
+        Command::Run(_) => run_refused::refuse(),
     }
 }

@@ -140,7 +140,7 @@ fn tls_reason(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<rustls::Error>() {
-            return Some(found.to_string());
+            return Some(sentence(found));
         }
         next = match error.downcast_ref::<io::Error>() {
             Some(error) => error.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
@@ -148,6 +148,41 @@ fn tls_reason(error: &(dyn StdError + 'static)) -> Option<String> {
         };
     }
     None
+}
+
+/// What is wrong, for a reader who does not know the words of TLS, and in brackets the words for one who does.
+fn sentence(error: &rustls::Error) -> String {
+    use rustls::{AlertDescription as Alert, CertificateError as Bad, Error};
+    let what = match error {
+        Error::InvalidCertificate(Bad::UnknownIssuer) => {
+            "the certificate of the service was issued by an authority that is not trusted here"
+        }
+        Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            "the certificate of the service has expired"
+        }
+        Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
+            "the certificate of the service is not valid yet by the clock of this machine"
+        }
+        Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
+            "the certificate of the service is for another name than the one in the address"
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => {
+            "the service wants a client certificate, and none was shown"
+        }
+        Error::AlertReceived(
+            Alert::UnknownCA
+            | Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateExpired
+            | Alert::CertificateRevoked
+            | Alert::CertificateUnknown
+            | Alert::AccessDenied
+            | Alert::DecryptError,
+        ) => "the service does not accept the client certificate",
+        Error::InvalidMessage(_) => "the service does not speak TLS at this address",
+        other => return other.to_string(),
+    };
+    format!("{what} ({error})")
 }
 
 /// Without the number of the system's error.

@@ -110,7 +110,8 @@ impl ConnectArgs {
                 trouble.message
             ),
             Error::Tls(trouble) => format!(
-                "{} ({}) cannot be trusted: {}\nName the certificate authority with --ca-file or LEASEHOLD_CA_FILE",
+                "no TLS with {} ({}): {}\nThe authority to trust is named with --ca-file or LEASEHOLD_CA_FILE, a client certificate \
+                 with --cert-file and --key-file or LEASEHOLD_CERT_FILE and LEASEHOLD_KEY_FILE",
                 trouble.url,
                 self.origin(),
                 trouble.message

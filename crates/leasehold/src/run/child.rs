@@ -1,4 +1,4 @@
-//! The command: found before anything is requested, started by way of a hidden subcommand that prepares itself and
+//! The command: found before anything is requested, started by way of this program again, which prepares itself and
 //! becomes it.
 
 use std::ffi::{OsStr, OsString};
@@ -10,8 +10,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Args;
 use nix::unistd::Pid;
+
+/// The first argument that makes this program become the command.
+pub(super) const WORD: &str = "__exec";
 
 /// This very program, also when its file was replaced since.
 pub(super) fn ourselves() -> PathBuf {
@@ -71,8 +73,8 @@ pub(super) fn prepare(program: &Path, command: &[OsString], environment: &[(&str
     let (wait, go) = rustix::pipe::pipe()?;
     close_on_exec(&go)?;
     let mut start = Command::new(ourselves());
-    start.arg("__exec").arg("--go").arg(wait.as_raw_fd().to_string());
-    start.arg("--parent").arg(std::process::id().to_string()).arg("--program").arg(program).arg("--").args(command);
+    start.arg(WORD).arg(wait.as_raw_fd().to_string()).arg(std::process::id().to_string());
+    start.arg(program).args(command);
     start.envs(environment.iter().map(|(name, value)| (name, value))).process_group(0);
     let child = start.spawn()?;
     drop(wait);
@@ -84,39 +86,29 @@ fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
 }
 
-/// The hidden subcommand that becomes the command.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ExecArgs {
-    #[arg(long)]
-    go: i32,
-    #[arg(long)]
-    parent: u32,
-    #[arg(long)]
-    program: PathBuf,
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    command: Vec<OsString>,
-}
-
-/// Returns only when it fails, with an exit code.
-pub(crate) fn exec(args: &ExecArgs) -> u8 {
+/// The process that becomes the command, with the arguments that `prepare` gives it. Returns only when it fails, with an exit code.
+pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> u8 {
+    let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
+    let (Some(go), Some(parent)) = (number(), number()) else { return 125 };
+    let (Some(program), Some(name)) = (args.next(), args.next()) else { return 125 };
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
-    if std::os::unix::process::parent_id() != args.parent {
+    if nix::unistd::getppid() != Pid::from_raw(parent) {
         return 125;
     }
     // Nothing begins before the keeper knows the group: front writes a byte then, and nothing if it dies before.
     let mut word = [0; 1];
-    let is_told = File::open(format!("/dev/fd/{}", args.go)).is_ok_and(|mut go| {
-        let _ = nix::unistd::close(args.go);
-        go.read(&mut word).is_ok_and(|read| read == 1)
+    let is_told = File::open(format!("/dev/fd/{go}")).is_ok_and(|mut line| {
+        let _ = nix::unistd::close(go);
+        line.read(&mut word).is_ok_and(|read| read == 1)
     });
     if !is_told {
         return 125;
     }
     // Front's mask came along.
     let _ = nix::sys::signal::SigSet::empty().thread_set_mask();
-    let error = Command::new(&args.program).arg0(&args.command[0]).args(&args.command[1..]).exec();
-    eprintln!("leasehold: {} cannot be executed: {error}", args.command[0].to_string_lossy());
+    let error = Command::new(program).arg0(&name).args(args).exec();
+    eprintln!("leasehold: {} cannot be executed: {error}", name.to_string_lossy());
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
 }
 

@@ -19,6 +19,9 @@ use super::waiting::finish;
 use super::{PATIENCE, signals};
 use crate::client::ConnectArgs;
 
+/// The first argument that makes this program a keeper.
+pub(super) const WORD: &str = "__keeper";
+
 /// Front acts at the same moments; the keeper a little later, so that a command is not sent everything twice.
 const LATER: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(250);
@@ -28,7 +31,7 @@ pub(super) fn start() -> std::io::Result<(UnixStream, Pid)> {
     use std::os::unix::process::CommandExt as _;
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(ourselves());
-    command.arg("__keeper").stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
+    command.arg(WORD).stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs))).stdout(Stdio::null());
     // The keeper does not need the command's environment, which does no harm either.
     let child = command.process_group(0).spawn()?;
     Ok((ours, Pid::from_raw(i32::try_from(child.id()).map_err(std::io::Error::other)?)))
@@ -56,8 +59,8 @@ struct Keeper {
     is_kill_sent: bool,
 }
 
-/// The hidden subcommand.
-pub(crate) fn run() -> u8 {
+/// The process itself.
+pub(super) fn run() -> u8 {
     signals::block_for_keeper();
     close_inherited();
     let Ok(front) = std::io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else { return 1 };

@@ -20,6 +20,7 @@ mod signals;
 mod terminal;
 mod waiting;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -31,9 +32,7 @@ use serde_json::json;
 use args::OnLoss;
 pub(crate) use args::{AFTER_HELP, RunArgs};
 use child::NotRunnable;
-pub(crate) use child::{ExecArgs, exec};
 use front::{Ended, Front, Status};
-pub(crate) use keeper::run as keeper;
 use link::{ToFront, ToKeeper};
 use say::Voice;
 use terminal::Terminal;
@@ -62,6 +61,16 @@ struct Outcome {
     held: Option<Duration>,
     /// Die of this signal instead of exiting, as the command did; also this process' group.
     dies_of: Option<(Signal, bool)>,
+}
+
+/// The keeper, and the process that becomes the command: `run` starts itself again with a first word that is not for users. The
+/// exit code, or `None` when the line is a user's.
+pub(crate) fn hidden(mut line: impl Iterator<Item = OsString>) -> Option<u8> {
+    match line.nth(1)?.to_str()? {
+        keeper::WORD => Some(keeper::run()),
+        child::WORD => Some(child::exec(line)),
+        _ => None,
+    }
 }
 
 pub(crate) fn run(args: &RunArgs) -> ExitCode {

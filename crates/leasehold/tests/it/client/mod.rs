@@ -2,6 +2,7 @@
 //! Scenarios with a network that misbehaves are those of `clients/conformance`, which every client has to pass.
 
 mod holding;
+mod tls;
 mod waiting;
 
 use std::time::Duration;
