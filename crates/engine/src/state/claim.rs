@@ -96,7 +96,7 @@ impl Claim {
         self.extra.as_ref()?.client.as_ref()
     }
 
-    /// Whom a lock's client signed on as.
+    /// The name that a lock's client signed on with.
     pub(crate) fn principal(&self) -> Option<&Arc<str>> {
         self.extra.as_ref()?.principal.as_deref()
     }

@@ -37,7 +37,7 @@ pub enum StoreError {
         place: String,
         /// The damage.
         what: String,
-        /// What the operator can do about it.
+        /// The operator's way out.
         advice: String,
     },
 

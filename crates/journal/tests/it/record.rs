@@ -115,7 +115,7 @@ fn every_flipped_bit_is_detected_and_named() {
             let error = read(&flipped).expect_err("a flipped bit went unnoticed");
             let (field, offset) = match bit / 8 {
                 ..4 => ("magic", 0),
-                // What looks like an earlier version has the wrong checksum.
+                // A record that looks like an earlier version has the wrong checksum.
                 4 if (1..=FORMAT_VERSION).contains(&u16::from(flipped[4])) => ("checksum", record.len() - 4),
                 4..6 => ("version", 4),
                 _ => ("checksum", record.len() - 4),
