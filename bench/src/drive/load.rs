@@ -125,7 +125,7 @@ impl<'a> Load<'a> {
         if !self.lines[index].hear(now)? {
             return Ok(());
         }
-        let State::Asked(due_at) = self.lines[index].state else { bail!("a peer answered what nobody had asked") };
+        let State::Asked(due_at) = self.lines[index].state else { bail!("a peer answered without a request") };
         self.outcome.heard += 1;
         if !self.over && now >= self.counted_from {
             self.outcome.answered += 1;

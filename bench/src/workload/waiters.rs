@@ -47,7 +47,7 @@ pub(crate) fn waiters(context: &Context<'_>, open_files_max: u64) -> Result<Wait
     }
     let parked_at = Instant::now();
     while service.metrics()?.number("leasehold_waiters")? < count as u64 {
-        ensure!(parked_at.elapsed().as_secs() < 60, "not everybody got into the queue");
+        ensure!(parked_at.elapsed().as_secs() < 60, "not all callers got into the queue");
     }
     let after = settled_resident_bytes(|| service.resident_bytes())?;
     let resident_bytes_per_waiter = float(after.saturating_sub(before)) / float_len(count);

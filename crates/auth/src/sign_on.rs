@@ -275,7 +275,7 @@ impl SignOn {
                 }
             },
             (Way::Jwt, None, _) | (Way::Introspection, _, None) => {
-                unreachable!("a question is put only where there is somebody to ask")
+                unreachable!("a question is put only where there is a provider")
             }
         }
     }

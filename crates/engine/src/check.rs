@@ -58,7 +58,7 @@ impl State {
             assert!(resource.ranks.is_some() || resource.waiting < RANKED_FROM, "a long queue has ranks");
             if !queue.is_empty() {
                 let free = resource.slots.lowest_free(resource.capacity);
-                assert!(free.is_none(), "L1: slot {free:?} of {:?} is free and somebody waits", resource.key);
+                assert!(free.is_none(), "L1: slot {free:?} of {:?} is free and a claim waits", resource.key);
             }
             in_queues += queue.len();
         }
@@ -121,7 +121,7 @@ impl State {
             let is_keyed = claim.key().is_some();
             let entry = claim.ended().map(|ended| (ended.at, claim.order, cix));
             let in_order = entry.is_some_and(|entry| self.retained.contains(&entry, is_keyed));
-            assert_eq!(is_retained, in_order, "what has ended is on its way out");
+            assert_eq!(is_retained, in_order, "an ended claim is on its way out");
         }
         let lock_waiters = self.census[Kind::Lock as usize].waiting;
         assert_eq!(self.by_client.len(), lock_waiters, "only who waits for a lock is found by name");
@@ -130,7 +130,7 @@ impl State {
         for (rix, resource) in self.resources.iter() {
             assert_eq!(self.by_key.get(&resource.key), Some(&rix), "a resource is found by its key");
             assert_eq!(referring.get(&rix).copied().unwrap_or(0), resource.claims, "references are counted right");
-            assert!(resource.configured || resource.claims > 0, "nothing is kept that nobody needs");
+            assert!(resource.configured || resource.claims > 0, "nothing is kept without a need");
         }
     }
 }

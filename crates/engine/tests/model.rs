@@ -219,7 +219,7 @@ impl World {
                 Change::Granted { claim, .. } => {
                     let ours = self.engine.view_for_waiter(now, *claim);
                     let theirs = self.model.find(*claim).map(|at| self.model.view_for_waiter(now, at));
-                    assert_eq!(ours, theirs, "what the caller parked on {claim:?} is told");
+                    assert_eq!(ours, theirs, "the answer to the caller parked on {claim:?}");
                 }
                 Change::Claimed(claimed) => {
                     let ours = self.engine.refusal_for_waiter(now, &claimed.resource);
@@ -281,7 +281,7 @@ impl World {
         assert_eq!(fresh.totals().state_bytes, self.model.bytes(), "S15: the account of a replay");
         // Which change of its step it was is only known while the step is taken.
         retold.iter_mut().zip(&self.told).for_each(|((_, again), (_, then))| again.nth = then.nth);
-        assert_eq!(retold, self.told, "what is told of the journal is what was told then, each of its change");
+        assert_eq!(retold, self.told, "the effects retold from the journal are those told then, each of its change");
     }
 
     /// S15: a snapshot equals the state where it began, and together with the later changes the state now, in whatever

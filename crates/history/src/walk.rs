@@ -140,7 +140,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what was asked and what was heard, in one place")]
+    #[expect(clippy::too_many_arguments, reason = "the calls and their answers, in one place")]
     fn acquired(
         &mut self,
         op: &'a Op,

@@ -58,7 +58,7 @@ impl<T> Gate<T> {
 
     /// Everything up to `durable` is on disk: answers that waited for it leave.
     pub fn release(&mut self, durable: Position) -> impl Iterator<Item = T> + '_ {
-        assert!(durable >= self.durable, "what is durable stays durable");
+        assert!(durable >= self.durable, "a durable position stays durable");
         self.durable = durable;
         std::iter::from_fn(move || {
             let reach = if planted!(GateOffByOne) { durable.next() } else { durable };

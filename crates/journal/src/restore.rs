@@ -70,7 +70,7 @@ pub fn restore(
     drop(store);
 
     let again = examine(&SqliteReader::of_directory(&staging.data(), partition)?, limits)?;
-    assert_eq!((again.epoch, again.engine.last_token()), (epoch, last_token), "what was raised is on the disk");
+    assert_eq!((again.epoch, again.engine.last_token()), (epoch, last_token), "the raised counters are on the disk");
     staging.put_in_place(aside)?;
     Ok(Restored { examined, epoch, last_token, replaced })
 }

@@ -24,10 +24,10 @@ fn explanation(args: &PolicyExplainArgs) -> Result<(String, bool), String> {
     let serve = ServeArgs { config: args.config.clone(), ..ServeArgs::default() };
     let loaded = config::load(&serve, std::env::vars_os(), |path| std::fs::read_to_string(path));
     let sign_on = loaded.map_err(|error| error.to_string())?.config.sign_on;
-    let sign_on = sign_on.ok_or("there is no [auth] in the configuration, so anybody may do anything")?;
+    let sign_on = sign_on.ok_or("there is no [auth] in the configuration, so every caller may do everything")?;
     let who = match &args.user {
         None if args.group.is_empty() => Identity::ANONYMOUS,
-        None => return Err("--group needs --user: somebody in a group has a name".to_owned()),
+        None => return Err("--group needs --user: a caller in a group has a name".to_owned()),
         Some(user) => Principal {
             name: user.as_str().into(),
             groups: args.group.iter().map(|group| group.as_str().into()).collect(),

@@ -105,7 +105,7 @@ fn every_reference_leads_somewhere_and_nothing_is_left_over() {
             // Said for completeness: no operation has a method that is not allowed.
             let is_apart = name == "MethodNotAllowed" || name == "Allow";
             let reference = format!("#/components/{group}/{name}");
-            assert!(is_apart || references.contains(&reference), "nobody refers to {reference}");
+            assert!(is_apart || references.contains(&reference), "no reference to {reference}");
         }
     }
     let ids: Vec<&Value> =

@@ -264,7 +264,7 @@ impl Login {
             return Ok(provider.clone());
         }
         let provider = self.jwks.discover().await.map_err(|error| {
-            tracing::warn!("nobody can log in: {error}");
+            tracing::warn!("logins fail: {error}");
             LoginError::Unavailable
         })?;
         *known = Some((provider.clone(), now.mono_us));

@@ -31,7 +31,7 @@ impl Engine {
             Some(rix) => {
                 let resource = &self.state.resources[rix];
                 let free = resource.slots.lowest_free(resource.capacity);
-                assert!(free.is_none() || resource.waiting == 0, "nobody waits for what is free");
+                assert!(free.is_none() || resource.waiting == 0, "no claim waits while a slot is free");
                 free
             }
         };

@@ -88,7 +88,10 @@ impl Engine {
 
     /// Time is handled before a command, in a step of its own, so a claim that a command looks at is not due.
     pub(crate) fn assert_touched(&self, now: Moment, cix: Cix) {
-        assert!(self.state.claims[cix].due_at() > now.at, "what is due of a claim happens before a command about it");
+        assert!(
+            self.state.claims[cix].due_at() > now.at,
+            "a due deadline of a claim is handled before a command about it"
+        );
     }
 
     fn expire(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {

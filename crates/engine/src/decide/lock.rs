@@ -59,7 +59,10 @@ impl Engine {
             Some(holder) => self.state.claims[holder].status == Status::Lapsed,
         };
         if is_open {
-            assert!(rix.is_none_or(|rix| self.state.resources[rix].waiting == 0), "nobody waits for what is free");
+            assert!(
+                rix.is_none_or(|rix| self.state.resources[rix].waiting == 0),
+                "no claim waits while a slot is free"
+            );
             self.refuse_past_limits(&key)?;
             self.refuse_past_quota(&acquire)?;
             self.make_room_for_claim(now, &acquire, out)?;

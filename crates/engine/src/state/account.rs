@@ -54,7 +54,7 @@ impl State {
     /// Puts a claim that ended, or a lock that lapsed, into the order of retention.
     pub(crate) fn retain(&mut self, cix: Cix) {
         let claim = &self.claims[cix];
-        let ended = claim.ended().expect("what is kept after its end says when it ended");
+        let ended = claim.ended().expect("a retained claim says when it ended");
         let (entry, is_keyed) = ((ended.at, claim.order, cix), claim.key().is_some());
         self.retained.insert(entry, is_keyed);
         self.account.retained += self.bytes_of_claim(cix);
@@ -66,10 +66,10 @@ impl State {
         if !claim.is_retained() {
             return;
         }
-        let ended = claim.ended().expect("what is kept after its end says when it ended");
+        let ended = claim.ended().expect("a retained claim says when it ended");
         let (entry, is_keyed) = ((ended.at, claim.order, cix), claim.key().is_some());
         let was_there = self.retained.remove(&entry, is_keyed);
-        assert!(was_there, "what has ended and is kept is in the order of retention");
+        assert!(was_there, "a retained claim is in the order of retention");
         self.account.retained -= self.bytes_of_claim(cix);
     }
 

@@ -206,11 +206,11 @@ impl State {
 }
 
 fn step(counter: &mut usize, more: bool) {
-    *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("what ends was counted") };
+    *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("a claim that ends was counted") };
 }
 
 fn step_u32(counter: &mut u32, more: bool) {
-    *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("what ends was counted") };
+    *counter = if more { *counter + 1 } else { counter.checked_sub(1).expect("a claim that ends was counted") };
 }
 
 /// The capacity of a resource that has not been configured.

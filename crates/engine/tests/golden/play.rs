@@ -171,7 +171,7 @@ impl Play {
             let verb = words.take();
             let command = self.command(verb, words, &nth.to_string());
             self.engine.handle_time_before(self.now, &command, &mut self.out);
-            self.engine.handle(self.now, command, &mut self.out).expect("what is repeated is not refused");
+            self.engine.handle(self.now, command, &mut self.out).expect("a repeated request is not refused");
         }
         self.happened()
     }
@@ -356,7 +356,7 @@ impl Play {
                 after: words.option("after").map(Arc::from),
                 limit: words.option("limit").map_or(100, |word| word.parse().expect("a limit is a number")),
             },
-            _ => panic!("nobody knows how to `{verb}`"),
+            _ => panic!("no command is called `{verb}`"),
         };
         words.finish();
         command

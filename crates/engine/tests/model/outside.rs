@@ -68,7 +68,7 @@ impl Outside {
             }
             Change::Ended { claim, how } => self.see_ended(now, command, *claim, *how),
             Change::Forgotten { claim } => {
-                assert!(!self.waiting.iter().any(|waiting| waiting.claim == *claim), "nobody who waits is forgotten");
+                assert!(!self.waiting.iter().any(|waiting| waiting.claim == *claim), "no waiting claim is forgotten");
                 assert!(self.held(*claim).is_none_or(|held| held.lapsed), "no holder is forgotten");
                 self.holding.retain(|held| held.claimed.claim != *claim);
                 self.keys.retain(|_, stands_for| stands_for != claim);
@@ -129,7 +129,7 @@ impl Outside {
         for waiting in &self.waiting {
             let resource = &waiting.resource;
             let taken = self.holders(resource).filter(|held| !held.lapsed).count();
-            assert!(taken >= self.capacity(resource) as usize, "L1: a slot of {resource:?} is free and somebody waits");
+            assert!(taken >= self.capacity(resource) as usize, "L1: a slot of {resource:?} is free and a claim waits");
         }
         let claims = || facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
         let mut shown: Vec<_> = claims()

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn one_alone_is_not_counted() {
-        assert!(!Company::default().left(CLAIM), "whether anybody else knows is the engine's to say");
+        assert!(!Company::default().left(CLAIM), "the engine knows whether another caller does");
     }
 
     #[test]

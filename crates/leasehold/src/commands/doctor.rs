@@ -123,7 +123,7 @@ async fn sign_on(client: &Client) -> Vec<Finding> {
     }
     let Some(name) = who["name"].as_str() else {
         let advice = "name a token's file with --token-file or LEASEHOLD_TOKEN_FILE";
-        return vec![Finding::ill("sign-on", "the service takes you for nobody in particular", advice)];
+        return vec![Finding::ill("sign-on", "the service takes you for an anonymous caller", advice)];
     };
     let actions: Vec<&str> = who["actions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut findings = vec![Finding::well("sign-on", format!("you are {}", clean(name)))];

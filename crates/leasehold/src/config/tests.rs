@@ -115,7 +115,7 @@ fn tls_is_four_settings_that_go_together() {
     assert_eq!((loaded.config.settings.speaks_tls, loaded.config.scheme()), (true, "https"));
     let ca = [("LEASEHOLD_TLS_CLIENT_CA", "ca.pem")];
     let required = load_from(&pair, &ca, "").unwrap();
-    assert_eq!(shown(&required).2, Some(("ca.pem".into(), true)), "whoever asks for certificates means it");
+    assert_eq!(shown(&required).2, Some(("ca.pem".into(), true)), "an operator that asks for certificates means it");
     assert!(required.config.requires_certificates() && required.warnings.is_empty());
     let optional = load_from(&[&pair[..], &["--config", "f"]].concat(), &ca, "tls_client_auth = \"optional\"").unwrap();
     assert_eq!(shown(&optional).2, Some(("ca.pem".into(), false)));

@@ -54,7 +54,7 @@ fn a_crowd_shares_five_slots() {
     tokens_rise_with_positions(&holds);
     let fewest = holds_by_client.iter().map(Vec::len).min().unwrap();
     let greatest = holds_by_client.iter().map(Vec::len).max().unwrap();
-    assert!(fewest > 0, "somebody never got a slot");
+    assert!(fewest > 0, "a client never got a slot");
     report(format_args!(
         "sockets: {CLIENTS} clients on {SLOTS} slots for {} s, {} holds ({fewest} to {greatest} a client), at most {most} at once",
         FOR_HOW_LONG.as_secs(),

@@ -158,7 +158,7 @@ fn leave_just_then(server: &Server, lent: &dyn Lent, name: &str) {
     let mut parked: VecDeque<Client> = park(server, lent, WAITERS).into();
     let (mut taken, mut missed, mut gone) = (0, 0, 0);
     while let Some(mut waiter) = parked.pop_front() {
-        let (method, target, body) = lent.give_back(&holder.take().expect("somebody holds it while others wait"));
+        let (method, target, body) = lent.give_back(&holder.take().expect("a client holds it while others wait"));
         let mut give_back = || client.send(method, &target, &[], body.as_bytes()).unwrap();
         match rand::random_range(0..4) {
             0 => {

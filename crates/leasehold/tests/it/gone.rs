@@ -161,6 +161,6 @@ fn a_grant_whose_answer_cannot_leave_its_http2_stream_is_handed_back() {
     drop(h2);
     let mut again: Client = server.client();
     again.call("POST", &borrow, "{\"ttl\":3600}").unwrap().expect(409);
-    assert_eq!(gauge(&mut client, "leasehold_holders"), 1, "what was told is kept");
+    assert_eq!(gauge(&mut client, "leasehold_holders"), 1, "an acknowledged claim is kept");
     report(format_args!("HTTP/2: {handed_back} grants behind windows that stayed shut, all handed back"));
 }

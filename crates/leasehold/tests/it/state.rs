@@ -147,10 +147,10 @@ fn a_directory_that_grew_too_large_is_pruned_and_tokens_still_rise() {
 
     let server = small(directory.path(), "8MiB");
     let mut client = server.client();
-    assert_eq!(gauge(&mut client, "leasehold_state_bytes"), bytes, "what check says is what is served");
+    assert_eq!(gauge(&mut client, "leasehold_state_bytes"), bytes, "check shows the served state");
     let kept = first_claim(&mut client, "big-0");
     assert_eq!((&kept["id"], &kept["token"]), (&keep["id"], &keep["token"]));
-    assert_eq!(kept["metadata"], keep["metadata"], "what stays is whole");
+    assert_eq!(kept["metadata"], keep["metadata"], "the rest is whole");
     let answer = client.call("POST", "/v1/claims/", r#"{"resource": "new", "timeout": 30}"#).unwrap().expect(201);
     assert_eq!(answer.number("token"), taken as u64 + 1);
     client.call("PUT", pool, r#"{"count": 1}"#).unwrap().expect(200);

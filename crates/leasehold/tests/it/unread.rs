@@ -95,7 +95,7 @@ fn answers_that_are_not_read_cost_little_and_are_given_up() {
             assert!(grew_kib < GROWTH_MAX_KIB, "{before_kib} KiB became {largest_kib} KiB");
         }
     });
-    until("the grant nobody read is handed back", Duration::from_secs(5), || {
+    until("the grant that no client read is handed back", Duration::from_secs(5), || {
         (gauge(&mut client, "leasehold_holders") == holders_before + 1).then_some(())
     });
     client.call("POST", &format!("{pool}/borrow"), "{\"ttl\":3600}").unwrap().expect(200);

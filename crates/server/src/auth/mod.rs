@@ -74,7 +74,7 @@ impl Guard {
         self.flows.step(client, now)
     }
 
-    /// Whether the login of this name is finished for the first time.
+    /// Returns whether the login of this name is finished for the first time.
     pub(crate) fn is_first_finish(&self, name: &str, now: Now) -> bool {
         self.flows.is_first(name, now)
     }

@@ -1,4 +1,4 @@
-//! Whether a request that comes with a login's cookie comes from a page of ours.
+//! Checks that a request with a login's cookie comes from a page of ours.
 
 use http::StatusCode;
 use http::header::{HeaderMap, ORIGIN};

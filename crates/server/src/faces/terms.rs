@@ -43,7 +43,7 @@ pub(crate) fn document_rest(schema: Schema, member: fn(Schema, &str, Schema) -> 
 pub(crate) fn document(schema: Schema, member: fn(Schema, &str, Schema) -> Schema) -> Schema {
     let schema = document_rest(schema, member);
     let clamped =
-        Schema::boolean().says("Whether the `ttl` or the `wait` asked for was above the maximum and cut to it.");
+        Schema::boolean().says("True if the `ttl` or the `wait` asked for was above the maximum and cut to it.");
     let waited = Schema::seconds().says(
         "Seconds this call waited in line. Counted from before it was sent, the lease lasts `waited_s` and `expires_in`.",
     );

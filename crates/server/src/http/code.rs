@@ -35,7 +35,7 @@ codes! {
     NoSuchPool "no_such_pool" "The pool was never registered, or was deleted.",
     NoSuchLease "no_such_lease" "The lease is not held.",
     NoSuchClaim "no_such_claim" "The claim never was, or ended long ago.",
-    NoSuchResource "no_such_resource" "Nobody holds, wants or configured the resource.",
+    NoSuchResource "no_such_resource" "The resource is not held, waited for or configured.",
     NoLogin "no_login" "The service has no login for browsers.",
     WrongMethod "wrong_method" "Another method works here.",
     BodyLate "body_late" "The body did not arrive in time.",

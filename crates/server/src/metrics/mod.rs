@@ -216,7 +216,7 @@ impl Default for Metrics {
             checkpoints: counter(r, "checkpoints", "Checkpoints written"),
             tail_bytes: gauge(r, "journal_tail_bytes", "Journal that a restart would replay"),
             checkpoint_bytes: gauge(r, "checkpoint_bytes", "Checkpoint that a restart would read"),
-            file_bytes: gauge(r, "store_bytes", "What the store takes up in all"),
+            file_bytes: gauge(r, "store_bytes", "Size of the store in all"),
             store_low: gauge(r, "store_low", "1 while the store is nearly full and new claims are refused"),
             holders: per_kind(r, "holders", "Claims that hold a slot", None, Gauge::default),
             waiters: per_kind(r, "waiters", "Claims that stand in a queue", None, Gauge::default),
@@ -234,7 +234,7 @@ impl Default for Metrics {
             parked_callers: gauge(r, "parked_callers", "Callers waiting for something to happen"),
             uncharged_seconds: {
                 let counter = Counted::default();
-                let help = "Time that passed and was charged to nobody's lease";
+                let help = "Time that passed and was charged to no lease";
                 r.register_with_unit("uncharged", help, Unit::Seconds, counter.clone());
                 counter
             },

@@ -25,10 +25,10 @@ const HEADERS: [(&str, &str); 12] = [
     ("Link", "Where the next page is, as `<url>; rel=\"next\"`. Missing on the last page."),
     ("Allow", "The methods that work here."),
     ("WWW-Authenticate", "How to sign on, and what is missing (RFC 6750)."),
-    ("Set-Cookie", "What the browser is to keep."),
+    ("Set-Cookie", "The cookies for the browser to keep."),
     ("ETag", "Changes with the content."),
     ("Cache-Control", "How long the answer may be kept."),
-    ("Content-Security-Policy", "What the page may load: its own files and nothing else."),
+    ("Content-Security-Policy", "The sources that the page may load: its own files and nothing else."),
 ];
 
 /// A header of an answer, by reference.
@@ -164,7 +164,7 @@ pub(super) fn security_schemes() -> Value {
 
 pub(super) fn error_schema() -> Schema {
     Schema::object()
-        .member("error", Schema::string().says("What went wrong, for people. Lower case, no full stop."))
+        .member("error", Schema::string().says("The error, for people. Lower case, no full stop."))
         .member("code", code_schema())
         .says("Every error has at least this.")
 }
@@ -173,7 +173,7 @@ pub(super) fn error_schema() -> Schema {
 pub(crate) fn code_schema() -> Schema {
     let meanings: Vec<String> = Code::ALL.iter().map(|code| format!("`{}`: {}", code.as_str(), code.says())).collect();
     let names: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    Schema::one_of(&names).says(format!("What went wrong, for programs. {}", meanings.join(" ")))
+    Schema::one_of(&names).says(format!("The error, for programs. {}", meanings.join(" ")))
 }
 
 /// The limits that hold everywhere, for the introduction.

@@ -45,13 +45,13 @@ impl Tag {
                 "Named resources with a queue of standing claims. A claim waits its turn, is active until it is released or \
                  its ttl runs out, and can be read for a while after."
             }
-            Tag::Resources => "What claims are for, and how many of them may be active at once.",
+            Tag::Resources => "Named resources that claims queue for, and how many claims may be active at once.",
             Tag::Lock => {
                 "One holder, who keeps the lock by renewing and gets a grace period to come back in. Everything is in the \
                  query, so that a line of curl is enough."
             }
             Tag::Observe => {
-                "For whoever watches or runs the service: everything that is held, waited for and happening, whatever the \
+                "For observers and operators: everything that is held, waited for and happening, whatever the \
                  dialect. Pools appear under a digest, leases not at all."
             }
             Tag::Service => "About the service itself.",

@@ -104,7 +104,7 @@ impl Schema {
     /// That, or null.
     #[must_use]
     pub(crate) fn or_null(mut self) -> Self {
-        let kind = self.0.get("type").cloned().expect("what may be null has a type");
+        let kind = self.0.get("type").cloned().expect("a member that may be null has a type");
         self.0.insert("type".to_owned(), json!([kind, "null"]));
         self
     }

@@ -8,13 +8,13 @@ use crate::http::Code;
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
 
 pub(super) fn health() -> Operation {
-    new("health", "Whether the process lives")
+    new("health", "Show that the process lives")
         .offhand()
         .answers(200, Answer::json("It does.", Schema::named("Health"), &json!({"status": "ok"})))
 }
 
 pub(super) fn readiness() -> Operation {
-    new("readiness", "Whether it can commit")
+    new("readiness", "Show that it can commit")
         .says("Makes the smallest of changes durable, and answers once it is.")
         .answers(200, Answer::json("It can.", Schema::named("Readiness"), &json!({"status": "ready"})))
 }
@@ -48,7 +48,7 @@ pub(super) fn sign_on(action: sign_on::Action) -> Operation {
         sign_on::Action::Callback => new("callback", "Come back from the provider")
             .offhand()
             .query("state", "Of the login under way.", Schema::string())
-            .query("code", "What the provider gave out.", Schema::string())
+            .query("code", "The value that the provider gave out.", Schema::string())
             .query("error", "Why it did not.", Schema::string())
             .answers(303, elsewhere("Logged in, and back to where the login began."))
             .answers(404, no_login())
@@ -74,7 +74,7 @@ fn whoami() -> Operation {
         "sign_on": true, "name": "ci", "source": "token", "groups": ["builders"], "actions": ["inspect", "acquire"],
         "login": false, "api_url": "http://127.0.0.1:8080"
     });
-    new("whoami", "Who you are taken for, and what you may do")
+    new("whoami", "Show the caller's name and rights")
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
         .offhand()
         .answers(200, Answer::json("You.", Schema::named("Whoami"), &example))
@@ -90,7 +90,7 @@ pub(super) fn dashboard(action: dashboard::Action) -> Operation {
 pub(super) fn docs(action: docs::Action) -> Operation {
     match action {
         docs::Action::Document => new("openapi", "This document")
-            .says("What this listener serves, under its settings.")
+            .says("The endpoints of this listener, under its settings.")
             .offhand()
             .answers(200, Answer::json("OpenAPI 3.1.", Schema::object(), &json!({"openapi": "3.1.0"})).header("ETag"))
             .answers(304, kept()),
@@ -134,17 +134,17 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
             Schema::object()
                 .member(
                     "sign_on",
-                    Schema::boolean().says("Whether callers sign on at all. If not, anybody may do anything."),
+                    Schema::boolean().says("True if callers sign on at all. If not, every caller may do everything."),
                 )
                 .maybe("name", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
                 .maybe("source", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
                 .maybe("groups", Schema::array(Schema::string()))
                 .maybe("actions", Schema::array(Schema::string()))
-                .maybe("login", Schema::boolean().says("Whether the dashboard has a login of its own."))
+                .maybe("login", Schema::boolean().says("True if the dashboard has a login of its own."))
                 .member(
                     "api_url",
                     Schema::string().says(
-                        "What the addresses of calls begin with; not this address where operators have their own.",
+                        "The beginning of the addresses of calls; not this address where operators have their own.",
                     ),
                 ),
         ),

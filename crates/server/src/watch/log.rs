@@ -19,7 +19,7 @@ pub(super) fn lock(effect: &Effect) {
             tracing::info!(job, client, token, held_s = seconds(*held_us), "lock expired, grace begins");
         }
         What::GraceOver => {
-            tracing::info!(job, client, token, "grace over, anybody may take the lock");
+            tracing::info!(job, client, token, "grace over, any client may take the lock");
         }
         What::Queued => tracing::info!(job, client, "waiting for the lock"),
         What::Ended { how, held_us, .. } => match (how, held_us) {

@@ -1,6 +1,6 @@
-//! What happened, once it is durable, kept for those who watch: the ring of events, series, surveys, digests; and counted
-//! and logged. What happens is taken in on the committer's thread, so that is brief, and nothing is put into words there
-//! that has no reader. How it is asked for and shown is up to the face (`faces/watch`).
+//! Durable changes, kept for observers: the ring of events, series, surveys, digests; and counted and logged. Changes come
+//! in on the committer's thread, so that part is brief, and words are made there only if a reader wants them. The face
+//! (`faces/watch`) parses the requests of observers and shows the data.
 //!
 //! ```text
 //!  committer ── happened ──▶ log, metrics
@@ -61,7 +61,7 @@ impl Observer {
     }
 
     pub(crate) fn digester(&self) -> &Digester {
-        self.digester.get().expect("nobody is served before the partition has started")
+        self.digester.get().expect("no caller is served before the partition has started")
     }
 
     /// Until when the certificate in use is valid, in seconds since 1970.

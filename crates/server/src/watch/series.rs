@@ -220,7 +220,7 @@ mod tests {
         let Window(window) = series.window(Wall(1_005 * S_US), &totals(2, 0));
         assert_eq!(window.len(), BUCKETS);
         assert_eq!(window.last().map(|bucket| bucket.second), Some(1_005));
-        assert_eq!((window[0].holders, window[0].waiters), (0, 0), "nobody held anything before");
+        assert_eq!((window[0].holders, window[0].waiters), (0, 0), "no lease was held before");
         let recent: Vec<_> = window[BUCKETS - 6..]
             .iter()
             .map(|bucket| (bucket.grants, bucket.waits, bucket.holders, bucket.waiters, bucket.percentile_us(99)))

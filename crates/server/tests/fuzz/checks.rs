@@ -83,7 +83,7 @@ pub(crate) fn query(bytes: &[u8]) -> u64 {
     let segment = match decode_segment("id", text) {
         Ok(decoded) => {
             assert_eq!(
-                decode_segment("id", &percent_encoded(&decoded)).expect("what is encoded can be decoded"),
+                decode_segment("id", &percent_encoded(&decoded)).expect("an encoded text can be decoded"),
                 decoded
             );
             1
@@ -109,7 +109,7 @@ pub(crate) fn query(bytes: &[u8]) -> u64 {
     // Written by the book it reads the same.
     let encoded = |(name, value): &(&str, &str)| format!("{}={}", percent_encoded(name), percent_encoded(value));
     let again = pairs.iter().map(encoded).collect::<Vec<_>>().join("&");
-    let again = Query::parse(Some(&again)).expect("what is encoded can be decoded");
+    let again = Query::parse(Some(&again)).expect("an encoded text can be decoded");
     assert_eq!(again.iter().collect::<Vec<_>>(), pairs);
     leasehold_fuzz::outcome(&(segment, pairs.len(), query.refuse_unknown(&["client", "wait"]).is_ok()))
 }

@@ -127,7 +127,7 @@ impl Play {
     }
 
     fn take(&mut self, name: &str) -> Result<Sent, String> {
-        self.waiting.remove(name).ok_or_else(|| format!("nobody called {name} waits"))
+        self.waiting.remove(name).ok_or_else(|| format!("no caller {name} waits"))
     }
 
     /// A request that the transcript left hanging: a promise that was not checked.

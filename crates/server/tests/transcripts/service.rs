@@ -91,7 +91,7 @@ impl Service {
             ..Limits::default()
         };
         let recovery =
-            recover_with_history(&self.opener, 0, limits, settings.events_kept).expect("what was appended can be read");
+            recover_with_history(&self.opener, 0, limits, settings.events_kept).expect("an appended batch can be read");
         let partition_limits = PartitionLimits { callers_max: 10_000, store_timeout_us: settings.store_timeout_us };
         let observer = Arc::new(Observer::new(settings.events_kept));
         let _entered = self.runtime.enter();

@@ -27,14 +27,14 @@ struct ValveState {
 
 impl Valve {
     fn state(&self) -> MutexGuard<'_, ValveState> {
-        self.state.lock().expect("nobody panics while turning the valve")
+        self.state.lock().expect("no thread panics while turning the valve")
     }
 
     fn pass(&self) {
         let mut state = self.state();
         while state.is_closed {
             state.is_blocking = true;
-            state = self.turned.wait(state).expect("nobody panics while turning the valve");
+            state = self.turned.wait(state).expect("no thread panics while turning the valve");
         }
         state.is_blocking = false;
     }

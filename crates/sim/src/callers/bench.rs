@@ -194,7 +194,11 @@ impl<'a> Bench<'a> {
             assert!(told.position >= self.last, "an answer at {} left after one at {}", told.position, self.last);
             self.last = told.position;
             let durable = self.partition.durable();
-            assert!(durable >= self.last, "what depends on nothing would be placed at {durable} after {}", self.last);
+            assert!(
+                durable >= self.last,
+                "an answer that depends on nothing would be placed at {durable} after {}",
+                self.last
+            );
             if self.scope.is_journaled {
                 self.shadow.witness(&told);
             }
@@ -253,7 +257,7 @@ impl<'a> Bench<'a> {
     fn holds_nothing_unknown(&mut self, what: &str) {
         self.partition.check();
         let unknown = live(self.partition.engine()).into_iter().find(|claim| !self.known.contains(claim));
-        assert!(unknown.is_none(), "L7: {unknown:?} lives on, and nobody knows of it: {what}");
+        assert!(unknown.is_none(), "L7: {unknown:?} lives on, and no caller knows of it: {what}");
         self.shadow.catch_up();
         let is_same = !self.scope.is_journaled || self.partition.engine().facts() == self.shadow.engine.facts();
         assert!(is_same, "S15: the journal says something else: {what}");
@@ -339,7 +343,7 @@ impl Shadow {
         let behind = usize::try_from(told.position.0.saturating_sub(self.head.0)).expect("few");
         self.take_in(behind);
         let is_odd = matches!(told.answer, Err(Denial::Refused(Refusal::NoSuchClaim)));
-        assert!(!is_odd, "S6: whoever asks for something names no claim that could be missing");
+        assert!(!is_odd, "S6: a caller that asks for a slot names no claim that could be missing");
         let Ok(reply) = &told.answer else { return };
         let Some(claim) = told_of(reply) else { return };
         let holds = matches!(reply, Reply::Lease(_) | Reply::Lock(..))

@@ -13,7 +13,7 @@ pub(crate) fn on_timeout(claim: ClaimId, entry: &Entry, moment: Moment) -> Check
 
 /// A claim that stands by itself was withdrawn.
 pub(crate) fn on_withdrawal_of_standing(claim: ClaimId, was_asked: bool) -> Check {
-    ensure(was_asked, "S4", || format!("{claim:?} stands by itself and was withdrawn; nobody asked for that"))
+    ensure(was_asked, "S4", || format!("{claim:?} stands by itself and was withdrawn; no caller asked for that"))
 }
 
 pub(crate) fn on_withdrawal(claim: ClaimId, has_caller: bool, was_asked: bool) -> Check {

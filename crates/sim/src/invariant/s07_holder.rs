@@ -12,7 +12,7 @@ pub(crate) fn on_renewal(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
     } else {
         asks.renewals.contains(&claim)
     };
-    ensure(asked, "S7", || format!("{claim:?} was renewed and nobody asked for that"))
+    ensure(asked, "S7", || format!("{claim:?} was renewed and no caller asked for that"))
 }
 
 pub(crate) fn on_release(claim: ClaimId, entry: &Entry, how: Ending, asks: &Asks) -> Check {
@@ -32,5 +32,5 @@ pub(crate) fn on_release(claim: ClaimId, entry: &Entry, how: Ending, asks: &Asks
 }
 
 pub(crate) fn on_delete(resource: &ResourceKey, asks: &Asks) -> Check {
-    ensure(asks.deletions.contains(resource), "S7", || format!("{resource:?} was deleted and nobody asked for that"))
+    ensure(asks.deletions.contains(resource), "S7", || format!("{resource:?} was deleted and no caller asked for that"))
 }

@@ -7,7 +7,7 @@ use crate::ledger::{Asks, Ledger, State, is_lock};
 
 pub(crate) fn on_claimed(ledger: &Ledger, claimed: &Claimed, asks: &Asks) -> Check {
     let id = claimed.claim;
-    ensure(asks.acquisitions.contains(&id), "S13", || format!("{id:?} was claimed and nobody asked for it"))?;
+    ensure(asks.acquisitions.contains(&id), "S13", || format!("{id:?} was claimed and no caller asked for it"))?;
     let twin = ledger.claims.iter().find(|(_, entry)| {
         let same_key = entry.key.is_some()
             && entry.key.as_ref().map(|key| &key.name) == claimed.key.as_ref().map(|key| &key.name)

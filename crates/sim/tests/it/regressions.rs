@@ -66,7 +66,7 @@ fn borrow_of(resource: ResourceKey, id: u128, ttl_us: u64, wait_us: u64) -> Comm
 }
 
 fn position(told: &[Told<&'static str>], who: &str) -> u64 {
-    told.iter().find(|told| told.to == who).expect("everybody is answered").position.0
+    told.iter().find(|told| told.to == who).expect("all callers are answered").position.0
 }
 
 /// Found as S6: an update that waited for its claim's turn ran in the middle of the step that brought the turn, and

@@ -229,7 +229,7 @@ fn a_late_store_means_502_and_what_lands_later_is_given_back() {
     assert_eq!(world.told(), [(2, Err(Denial::StoreLate)), (1, Err(Denial::StoreLate))]);
     assert_eq!(late.last, Position(4), "configured, claimed, granted, claimed");
     world.partition.append_done(world.clocks());
-    assert_eq!(world.store(), [], "nobody is told anything else");
+    assert_eq!(world.store(), [], "no caller is told anything else");
     world.ask(3, Command::ViewResource { resource: POOL });
     let told = world.store();
     let Ok(Reply::Resource(pool)) = &told[0].1 else { panic!("{told:?}") };
@@ -503,6 +503,6 @@ fn a_listener_that_leaves_takes_the_claim_it_made_with_it_and_no_other() {
     world.store();
     world.partition.leave(world.clocks(), made);
     world.partition.leave(world.clocks(), watched);
-    assert_eq!(world.partition.totals().waiting, 1, "only the claim nobody was told of is gone");
+    assert_eq!(world.partition.totals().waiting, 1, "only the claim that no caller was told of is gone");
     assert!(world.partition.engine().is_waiting(second));
 }

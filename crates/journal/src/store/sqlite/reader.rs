@@ -198,7 +198,10 @@ impl SqliteReader {
                 StepResult::Done => break,
                 StepResult::More => file.sync_data().map_err(failed_io)?,
                 _ if retries == COPY_RETRIES_MAX => {
-                    return Err(StoreError::failed(format!("copying {}", self.place), "somebody keeps it locked"));
+                    return Err(StoreError::failed(
+                        format!("copying {}", self.place),
+                        "another process keeps it locked",
+                    ));
                 }
                 // Another process is starting the log over just now.
                 _ => {

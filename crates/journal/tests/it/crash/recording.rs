@@ -114,7 +114,7 @@ impl Names {
             }
             Call::Unlink(path) => {
                 let name = name_of(path)?;
-                self.files.remove(&name).expect("what is not there is not unlinked");
+                self.files.remove(&name).expect("a missing file is not unlinked");
                 Action::Unlink { name }
             }
             Call::Write { path, offset, bytes } => {

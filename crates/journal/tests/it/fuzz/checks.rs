@@ -48,7 +48,7 @@ pub(super) fn chunk(bytes: &[u8]) -> u64 {
     let header = decoded.header;
     let mut writer = ChunkWriter::new(header.partition, header.upto, header.moment);
     decoded.facts.iter().for_each(|fact| writer.push(fact));
-    let again = decode_chunk(&writer.seal()).expect("what is written can be read");
+    let again = decode_chunk(&writer.seal()).expect("a written record can be read");
     assert_eq!(again.facts, decoded.facts);
     leasehold_fuzz::outcome(&decoded.facts.iter().map(std::mem::discriminant).collect::<Vec<_>>())
 }

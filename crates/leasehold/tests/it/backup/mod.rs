@@ -109,7 +109,7 @@ fn a_restore_brings_the_backups_leases_back_and_no_token_twice() {
         let target = format!("/l/{}/leases/{}", borrower.pool, borrower.leases[0]);
         let lease = borrower.client.call("GET", &target, "").unwrap().expect(200).json();
         let left = lease["expires_in"].as_f64().unwrap();
-        assert!((3500.0..=3600.0).contains(&left), "downtime is charged to nobody: {lease}");
+        assert!((3500.0..=3600.0).contains(&left), "downtime is charged to no lease: {lease}");
         borrower.borrow();
         assert!(borrower.last_token < 1 << 53, "{}", borrower.last_token);
         assert_eq!(server.stop(Signal::TERM).0.code(), Some(0));
@@ -118,7 +118,7 @@ fn a_restore_brings_the_backups_leases_back_and_no_token_twice() {
         let name = entry.as_ref().unwrap().file_name();
         name.to_str().unwrap().starts_with("replaced-")
     });
-    assert_eq!(kept.count(), 2, "what was replaced is kept");
+    assert_eq!(kept.count(), 2, "the replaced data is kept");
     let found = check(data);
     assert_eq!((&found["held"]["pool"], &found["last_token"]), (&6.into(), &borrower.last_token.into()), "{found}");
 }

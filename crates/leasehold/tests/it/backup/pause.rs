@@ -61,7 +61,7 @@ fn nobody_waits_for_a_backup_and_it_has_all_that_was_acknowledged() {
     ));
     // The best of them: each contains the backup's own pause, but not the other load of the machine.
     let best = *gaps.iter().min().unwrap();
-    assert!(best <= PAUSE_MAX.max(quiet * 2), "every backup held everybody up: {gaps:?}, {quiet:?} without one");
+    assert!(best <= PAUSE_MAX.max(quiet * 2), "every backup held all callers up: {gaps:?}, {quiet:?} without one");
 }
 
 /// Makes the data large, with several calls on their way at once.

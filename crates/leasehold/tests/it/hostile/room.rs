@@ -43,7 +43,7 @@ fn one_connection_past_the_limit_is_told_when_to_come_back() {
         server.client().receive().unwrap().expect(503);
     }
     let holder = inside[0].call("GET", "/lock", "").unwrap().expect(200).text("holder");
-    assert_eq!(holder, "", "what was turned away was not done");
+    assert_eq!(holder, "", "a call that was turned away had no effect");
     report(format_args!(
         "hostile: {turned_away} connections past {CONNECTIONS_MAX} got their 503, and room was found 5 of 5 times after"
     ));

@@ -70,7 +70,7 @@ impl World {
             "peer" => Some(&self.peer),
             "owner" => Some(&self.owner),
             "operator" => Some(&self.operator),
-            other => panic!("nobody is {other}"),
+            other => panic!("no role is {other}"),
         }
     }
 
@@ -115,7 +115,7 @@ impl Things {
             .replace("{name}", resource)
             .replace("{key}", &format!("claim%3A{resource}"))
             .replace("{file}", "index.html");
-        assert!(!target.contains('{'), "nobody knows what to put into {target}");
+        assert!(!target.contains('{'), "no value is known for {target}");
         let name = if role == "anonymous" { "nobody" } else { role };
         let query = match (method, path) {
             // For itself, which no caller gets, and of the owner's.

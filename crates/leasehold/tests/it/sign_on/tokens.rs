@@ -246,13 +246,13 @@ fn failures_are_held_against_whom_a_trusted_proxy_names() {
         it.ask_with(Some(&bad), &headers, "GET", "/v1/claims/", "").status
     };
     let spread = |it: &Guarded| (0..30).map(|n| ask(it, &format!("198.51.100.{n}"))).filter(|s| *s == 429).count();
-    assert_eq!(spread(&it), 20, "nobody is believed unless told so");
+    assert_eq!(spread(&it), 20, "no proxy is believed unless told so");
     let config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
     let it = Guarded::start(&format!("trusted_proxies = \"127.0.0.1, 10.0.0.0/8\"\n{config}"));
     assert_eq!(spread(&it), 0);
     let one: Vec<u16> = (0..12).map(|_| ask(&it, "203.0.113.9, 10.1.2.3")).collect();
     assert_eq!((&one[..10], &one[10..]), (&[401; 10][..], &[429; 2][..]));
-    assert_eq!(ask(&it, "203.0.113.9, 198.51.100.77"), 401, "what a caller wrote itself is not believed");
+    assert_eq!(ask(&it, "203.0.113.9, 198.51.100.77"), 401, "a header that a caller wrote itself is not believed");
 }
 
 /// An operator who pastes the token where its digest belongs must not find it in a log.

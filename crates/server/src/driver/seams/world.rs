@@ -197,7 +197,7 @@ impl World {
 }
 
 fn recovered(store: &MemoryOpener) -> Engine {
-    recover(store, 0, Limits::default()).expect("what was appended can be read").engine
+    recover(store, 0, Limits::default()).expect("an appended batch can be read").engine
 }
 
 /// The holders, in the order of their ids.

@@ -72,12 +72,12 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource()))
             .answers(404, no_resource()),
         Action::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
-            .says("Raising activates waiting claims at once, in order. Lowering recalls nobody.")
+            .says("Raising activates waiting claims at once, in order. Lowering recalls no lease.")
             .body("ResourceSettings", &json!({"capacity": 4}))
             .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource())),
         Action::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
             .says("Claims are left as they are.")
-            .answers(200, Answer::json("Whether it had been set.", Schema::named("Deleted"), &json!({"deleted": true}))),
+            .answers(200, Answer::json("`deleted` is true if it had been set.", Schema::named("Deleted"), &json!({"deleted": true}))),
     }
 }
 
@@ -159,7 +159,7 @@ fn no_claim() -> Answer {
 }
 
 fn no_resource() -> Answer {
-    Answer::error("Nobody holds, wants or configured it.", "no such resource: nobody holds, wants or configured it")
+    Answer::error("It is not held, waited for or configured.", "no such resource: nobody holds, wants or configured it")
         .coded(Code::NoSuchResource)
 }
 
@@ -211,7 +211,7 @@ fn claim_schema() -> Schema {
         .member("timeout", Schema::seconds().says("Seconds it has once it is active."))
         .maybe("ttl", Schema::seconds().says("Seconds left, while it is active."))
         .member("metadata", Schema::any().says("As it was given."))
-        .maybe("owner", Schema::string().says("Whoever made it, where callers sign on."))
+        .maybe("owner", Schema::string().says("The caller that made it, where callers sign on."))
         .member("user_data", Schema::any().says("The same under its other name."))
         .member("waiting_duration", Schema::seconds().says("Seconds it waited, or has waited so far."))
         .maybe("active_duration", Schema::seconds().says("Seconds it was active, if it ever was."))

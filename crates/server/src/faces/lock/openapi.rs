@@ -21,7 +21,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                  the last holder may come back for {}. With `wait`, stands in line that long before the 409.",
                 format_us(settings.grace_us)
             ))
-            .required_query("client", "Who asks.", name().example("laptop-a"))
+            .required_query("client", "The name of the caller's run.", name().example("laptop-a"))
             .query(
                 "ttl",
                 "How long, as a Go duration: `30s`, `1m30s`, `500ms`.",
@@ -48,7 +48,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     &held(),
                 ),
             )
-            .answers(410, key_spent("What that key got has ended.", "the lock of this Idempotency-Key has ended"))
+            .answers(410, key_spent("The lease of that key has ended.", "the lock of this Idempotency-Key has ended"))
             .answers(
                 422,
                 Answer::error(
@@ -62,7 +62,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                  acquisition, what it got is let go and the key is spent: a copy that arrives later gets 410.",
             )
             .query("token", "Only the grant of this token.", token())
-            .required_query("client", "Who asks.", name().example("laptop-a"))
+            .required_query("client", "The name of the caller's run.", name().example("laptop-a"))
             .answers(
                 200,
                 Answer::json(
@@ -179,9 +179,9 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
             "LockSeen",
             terms::document_rest(
                 Schema::object()
-                    .member("holder", Schema::string().says("Empty when nobody has had it."))
+                    .member("holder", Schema::string().says("Empty when no client has had it."))
                     .maybe("expires_at", expires_at())
-                    .member("is_expired", Schema::boolean().says("True when nobody holds it now."))
+                    .member("is_expired", Schema::boolean().says("True when no client holds it now."))
                     .maybe("grace_until", grace_until())
                     .maybe("success", yes())
                     .maybe("job", Schema::string())

@@ -19,7 +19,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
     match action {
         Action::Put => new("putPool", "Create a pool, or change how many slots it has")
             .says(
-                "Raising wakes waiters at once, in order. Lowering recalls nobody and blocks new borrows until `in_use` is \
+                "Raising wakes waiters at once, in order. Lowering recalls no lease and blocks new borrows until `in_use` is \
                  below `count`.",
             )
             .body("PoolSettings", &json!({"count": 3}))
@@ -30,7 +30,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .answers(404, no_pool()),
         Action::Delete => new("deletePool", "Delete a pool")
             .says("All its leases end, and its waiters get 404 at once.")
-            .answers(200, Answer::json("Whether there was one.", Schema::named("Deleted"), &json!({"deleted": true}))),
+            .answers(200, Answer::json("`deleted` is true if there was one.", Schema::named("Deleted"), &json!({"deleted": true}))),
         Action::Borrow => document_key(new("borrow", "Borrow a slot"))
             .says(format!(
                 "The lowest free slot is lent for `ttl` seconds. Without one, the call waits in line for up to `wait` seconds: \
@@ -67,7 +67,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .answers(
                 200,
                 Answer::json(
-                    "What there was to give up.",
+                    "The lease or place that was given up.",
                     Schema::named("GivenUp"),
                     &json!({"returned": true, "withdrawn": false}),
                 ),
@@ -78,7 +78,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
             .body("ReturnRequest", &json!({"lease": LEASE}))
             .answers(
                 200,
-                Answer::json("Whether it was still held.", Schema::named("Returned"), &json!({"returned": true})),
+                Answer::json("True if it was still held.", Schema::named("Returned"), &json!({"returned": true})),
             ),
         Action::Renew => new("renewLease", "Keep a slot for longer")
             .says("The lease runs for `ttl` seconds from now. Its position and its token stay.")
@@ -104,7 +104,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
-    let says = "A UUID of your choice, and the only credential: whoever knows it may use the pool.";
+    let says = "A UUID of your choice, and the only credential: every caller that knows it may use the pool.";
     Operation::new(Tag::Pools, id, summary).path("id", says, Schema::uuid().example(POOL))
 }
 
@@ -212,11 +212,11 @@ fn place_schema() -> Schema {
 }
 
 fn holder_schema() -> Schema {
-    Schema::string().or_null().says("Who holds a slot, or the first of them, where callers sign on; else null.")
+    Schema::string().or_null().says("The holder of a slot, or the first of them, where callers sign on; else null.")
 }
 
 fn lease_id() -> Schema {
-    Schema::uuid().says("The lease, a secret of whoever borrowed it.")
+    Schema::uuid().says("The lease, a secret of its borrower.")
 }
 
 fn lease_schema() -> Schema {

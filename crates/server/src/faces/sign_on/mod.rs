@@ -1,4 +1,5 @@
-//! The face of sign-on itself: who am I, and the dashboard's login. Who a caller is and what it may do is decided in `auth`.
+//! The face of sign-on itself: `whoami`, and the dashboard's login. `auth` identifies callers and decides on their
+//! rights.
 
 mod login;
 mod routes;

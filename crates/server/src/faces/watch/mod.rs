@@ -1,5 +1,5 @@
-//! The face of those who watch, `/v1/observe/…` and `/v1/events`, and of the operator who revokes. What is shown is kept in
-//! `watch`, or asked of the engine slice by slice.
+//! The face of observers, `/v1/observe/…` and `/v1/events`, and of the operator who revokes. `watch` keeps the data, or the
+//! engine gives it slice by slice.
 
 mod detail;
 mod list;

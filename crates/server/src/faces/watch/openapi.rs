@@ -22,7 +22,7 @@ pub(crate) fn operation(action: Action) -> Operation {
             .query("sort", "By name, by the longest queue, or by the next to expire.", sort())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT))
             .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(OFFSET_MAX as u64).default(0))
-            .query("after", "What `next` of the page before said, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
+            .query("after", "The `next` of the page before, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
             .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page()))
             .answers(
                 410,
@@ -50,7 +50,7 @@ pub(crate) fn operation(action: Action) -> Operation {
         Action::FindPool => new("observePool", "Find a pool by its id")
             .says("The id is a credential, so it is sent in the body and stays out of URLs.")
             .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
-            .answers(200, Answer::json("What it is called here.", Schema::named("PoolKey"), &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
+            .answers(200, Answer::json("Its name here.", Schema::named("PoolKey"), &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
             .answers(404, Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
         Action::Events => new("events", "Follow what happens")
             .says(
@@ -65,16 +65,16 @@ pub(crate) fn operation(action: Action) -> Operation {
             .header("Last-Event-ID", "Where to go on from.", id())
             .answers(200, Answer::text("A stream that does not end by itself.", "text/event-stream"))
             .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
-        Action::Revoke => new("revoke", "Take a grant away from whoever holds it")
+        Action::Revoke => new("revoke", "Take a grant away from its holder")
             .says("Whatever the dialect. The next in line has it in the same step.")
             .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
-            .answers(200, Answer::json("Whether it was still held.", Schema::named("Revoked"), &json!({"revoked": true}))),
+            .answers(200, Answer::json("True if it was still held.", Schema::named("Revoked"), &json!({"revoked": true}))),
         Action::Fence => new("fence", "Ask whether a token is the one to heed")
             .says(
                 "For a resource that guards itself against late holders: heed the caller only while its token is `current`. A \
                  pool is named by its digest.",
             )
-            .required_query("kind", "What it is.", kind())
+            .required_query("kind", "The kind of the resource.", kind())
             .required_query("resource", "Its name; a pool's digest.", name().example("db"))
             .required_query("token", "The token the caller came with.", token())
             .answers(200, Answer::json("How the token stands.", Schema::named("Fence"), &json!({"current": false, "latest": 8}))),
@@ -187,8 +187,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         .member(
             "holder",
             or_null(Schema::string().says(
-                "Who has it, or the first of them, by name: a lock's client or last client, whoever signed on, or what a claim's \
-                 metadata calls itself (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).",
+                "The name of its holder, or of the first of them: a lock's client or last client, the name a caller signed on \
+                 with, or the name in a claim's metadata (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).",
             )),
         );
     vec![
@@ -226,7 +226,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         (
             "Fence",
             Schema::object()
-                .member("current", Schema::boolean().says("Whether its grant holds a slot right now."))
+                .member("current", Schema::boolean().says("True if its grant holds a slot right now."))
                 .member(
                     "latest",
                     Schema::count().says("The last token granted; 0 when nothing is remembered of the resource."),
@@ -286,7 +286,7 @@ fn event_schema() -> Schema {
     .member("waited_s", or_null(Schema::seconds()))
     .member("held_s", or_null(Schema::seconds()))
     .member("capacity", or_null(Schema::count()))
-    .member("from", or_null(Schema::string().says("Who let the lock lapse.")))
+    .member("from", or_null(Schema::string().says("The client that let the lock lapse.")))
     .member("ttl_s", or_null(Schema::seconds()))
 }
 
