@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: dist packages help run test test-long lint fmt fuzz deny need bench bench-quick bench-build
 
-help: ## What there is to make
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## Serve on 127.0.0.1:8080 with data in ./leasehold-data

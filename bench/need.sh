@@ -6,7 +6,7 @@ set -euo pipefail
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)
 command -v etcd >/dev/null || missing+=(etcd-server)
-# What `bench/run_overhead.sh` compares with.
+# The peers of `bench/run_overhead.sh`.
 command -v etcdctl >/dev/null || missing+=(etcd-client)
 [ -x /usr/lib/postgresql/15/bin/postgres ] || command -v pg_config >/dev/null || missing+=(postgresql-15)
 command -v setpriv >/dev/null || missing+=(util-linux)

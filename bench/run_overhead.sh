@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What holding a lock adds to a command: a bare `true`, beside `flock`, `etcdctl lock` and `leasehold run --lock`, in one run on loopback.
+# The cost that holding a lock adds to a command: a bare `true`, beside `flock`, `etcdctl lock` and `leasehold run --lock`, in one run on loopback.
 # The rows take turns, so that whatever else the machine does happens to all of them alike.
 #
 #   bench/run_overhead.sh [ROUNDS] [--check]

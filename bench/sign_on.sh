@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What sign-on costs: the same borrow and return, in turns, of a server where nobody signs on, one with API tokens, and one with
+# The cost of sign-on: the same borrow and return, in turns, of a server without sign-on, one with API tokens, and one with
 # JWTs of a real provider. Needs wrk, Node.js (scripts/oidc.sh) and a release build; prints requests a second and the ratios.
 set -euo pipefail
 cd "$(dirname "$0")/.."

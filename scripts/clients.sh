@@ -29,7 +29,7 @@ installed=$(mktemp -d)
 cache=$PWD/$venv/pytest
 trap 'rm -rf "$log" "$installed"' EXIT
 
-# What is tested: the binary, and the drivers that are built.
+# The subjects of the tests: the binary, and the drivers that are built.
 cargo build --locked -q -p leasehold
 [ ! -d crates/client ] || cargo build --locked -q -p leasehold-client --example driver
 (

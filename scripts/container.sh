@@ -54,7 +54,7 @@ assert config["Healthcheck"]["Test"] == ["CMD", "/leasehold", "healthcheck"], co
 # A port that is free now; the image has one of its own, and no network but ours here.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 container=$("${buildah[@]}" from leasehold)
-# What the image says of user, environment, entry point and command holds; only the port is another.
+# User, environment, entry point and command are those of the image; only the port is another.
 inside=("${buildah[@]}" run --isolation chroot --user 65532:65532 --env "LEASEHOLD_LISTEN=127.0.0.1:$port" "$container" --)
 # Without the file that says how callers sign on it does not start.
 status=0

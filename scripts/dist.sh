@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What people install: a static binary without debug information, with its pages, completions, unit and licence, as a tarball and as a
+# The packages that people install: a static binary without debug information, with its pages, completions, unit and licence, as a tarball and as a
 # Debian package. DIST_PROFILE=dev builds quickly, for the test of the packages; DIST_BINARY packs a binary that is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes each target of fuzz/ for so many seconds, with the compiler's coverage to guide it, starting from the kept corpus.
-# What was found on the way is kept only as far as it adds coverage. A crash is left in fuzz/artifacts, with the command that
+# Inputs found on the way are kept only as far as they add coverage. A crash is left in fuzz/artifacts, with the command that
 # repeats it.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"

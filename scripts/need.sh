@@ -11,7 +11,7 @@ command -v strace >/dev/null || missing+=(strace)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # A reverse proxy, without the service that Debian's `apache2` would start.
 [ -x /usr/sbin/apache2 ] || missing+=(apache2-bin)
-# What service managers read is checked as they read it.
+# Files of service managers are checked by their own tools.
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 python3 -c "import yaml" 2>/dev/null || missing+=(python3 python3-yaml)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)

@@ -41,7 +41,7 @@ url=$(line_of "$directory/log" 's/.* listening on \(http:[^, ]*\).*/\1/p')
 trace=4bf92f3577b34da6a3ce929d0e0e4736
 curl -sf -o /dev/null -X POST -H "traceparent: 00-$trace-00f067aa0ba902b7-01" "$url/lock?client=otlp&ttl=10s"
 curl -s -o /dev/null "$url/l/9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"
-# What is left is sent before it ends.
+# The remaining spans are sent before it ends.
 kill -TERM "$server"
 wait "$server"
 

@@ -27,7 +27,7 @@ def command_of(client: str) -> list[str]:
 
 @dataclass
 class Event:
-    """What a driver reported; `at` and `deadline` are on the runner's clock."""
+    """A report of a driver; `at` and `deadline` are on the runner's clock."""
 
     event: str
     at: float

@@ -94,7 +94,7 @@ class Log:
         return [record for record in self.records if record.op == op and record.arrived >= since]
 
     def classify(self, request: Message) -> tuple[str, str, str]:
-        """What a call is for: op, kind, resource."""
+        """The purpose of a call: op, kind, resource."""
         url = urlsplit(request.target)
         parts = [unquote(part) for part in url.path.split("/") if part]
         body, query = request.json(), parse_qs(url.query)

@@ -8,13 +8,13 @@ from driver import Driver, Event
 from proxy import Log, now
 from scene import Scene, at_risk_before, margin, row
 
-# What L = 3 s leaves is measured in tenths of a second.
+# The time that L = 3 s leaves is measured in tenths of a second.
 ON_TIME_S = 0.1
 
 
 def untroubled(driver: Driver, lease: str = "l") -> None:
     told = [(event.event, event.data) for event in driver.events if event.event in ("at_risk", "lost") and event.lease == lease]
-    assert not told, f"nobody should have been told of anything: {told}"
+    assert not told, f"no caller should have been told of anything: {told}"
 
 
 def on_time(scene: Scene, lost: Event, token: int) -> float:

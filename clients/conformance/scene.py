@@ -22,7 +22,7 @@ from server import Server
 KINDS = ("lock", "claim", "pool")
 _numbers = itertools.count(1)
 
-# What the clock of a driver can differ from ours after calibration.
+# The difference that the clock of a driver can have from ours after calibration.
 CLOCK_TOLERANCE_S = 0.005
 
 
@@ -44,7 +44,7 @@ class Verdict(AssertionError):
 
 @dataclass
 class Held:
-    """A time in which somebody says that it holds the resource."""
+    """A time in which a client says that it holds the resource."""
 
     who: str
     resource: tuple[str, str]
@@ -345,7 +345,7 @@ class Scene:
                 raise Verdict(f"the deadline of {lease} is {late:.3f} s later than its answers allow")
 
     def story(self) -> str:
-        """What happened, for the reader of a failure."""
+        """The events, for the reader of a failure."""
         lines = [(r.arrived, f"{r.proxy} {r.op} {r.method} {r.resource[:13]} {r.did} -> {r.status} {'delivered' if r.delivered else 'not delivered'}") for r in self.log.records]
         lines += [(e.at, f"event {e.event} {e.lease} " + ", ".join(f"{k}={v}" for k, v in e.data.items() if k not in ("event", "at", "lease")))
                   for driver in self.drivers for e in driver.events]

@@ -1,4 +1,4 @@
-// For everybody: axe on every view in both colours, the keyboard alone, colours that stay, and words for a closed door.
+// For all users: axe on every view in both colours, the keyboard alone, colours that stay, and words for a closed door.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";

@@ -48,7 +48,7 @@ export class Demo {
     return this.#call("POST", `/lock?${new URLSearchParams({ job, client, ttl, ...(wait && { wait }) })}`);
   }
 
-  // Somebody who claims, works for a while and gives back, again and again.
+  // A caller that claims, works for a while and gives back, again and again.
   async #worker(resource, owner, work_s, rest_s, more = {}) {
     const claim = await this.#call("POST", "/v1/claims/?wait=120", { resource, timeout: 90, metadata: { owner, ...more } });
     if (claim === null) return;
@@ -95,7 +95,7 @@ export class Demo {
     RUNNERS.slice(2).forEach((client, n) => this.#later(n * 2, () => this.#deployer("deploy-staging", client, [5, 10], [5, 15])));
     for (const [n, service] of SERVICES.entries()) if (n % 3 !== 1) await this.#lock(`leader/${service}`, `${service}-${n % 3}`, `${18 + n}m`);
     await this.#lock("nightly-backup", "cron@db-1", "25m");
-    await this.#lock("tax-report", "olga", "2s"); // in grace by the time somebody looks
+    await this.#lock("tax-report", "olga", "2s"); // in grace by the time the page looks
     await this.#lock("cache-warmup", "warmer-2", "9m");
   }
 }

@@ -1,5 +1,5 @@
 // The page about the API, against the real binary: it shows what the document lists, leads from a borrowed lease to its return,
-// and is for everybody, like the dashboard.
+// and is for all users, like the dashboard.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";

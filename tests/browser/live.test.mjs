@@ -1,4 +1,4 @@
-// What happens on the server is seen on the page at once, what is done on the page happens on the server, and neither a dead
+// A change on the server is seen on the page at once, an action on the page happens on the server, and neither a dead
 // server nor a nasty name gets in the way.
 
 import assert from "node:assert/strict";
@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { Cleanup, eventually, isLive, openPage, row, Server, startBrowser } from "./support.mjs";
 
 const SOON_MS = 1000;
-// The browser itself logs every 404; they are the answer for a lock that nobody holds any more.
+// The browser itself logs every 404; they are the answer for a lock that no client holds any more.
 const NOT_THERE = [/status of 404/];
 
 describe("a page that is live", () => {
@@ -103,7 +103,7 @@ describe("a page that is live", () => {
   test("the timeline zooms and moves by buttons, wheel and keys", async (t) => {
     const page = await openPage(t, browser, server, { hash: "#/r/claim%3Aprinter" });
     await page.locator(".lanes .hold").first().waitFor();
-    // What the axis shows: pixels a second, and the second of the day at its left end. Its labels alone may stay the same.
+    // The scale of the axis: pixels a second, and the second of the day at its left end. Its labels alone may stay the same.
     const view = async () => {
       const ticks = await page.locator(".axis text").evaluateAll((all) => all.map((tick) => [tick.textContent, Number(tick.getAttribute("x"))]));
       const [[first, x], [second, nextX]] = ticks.slice(0, 2).map(([label, at]) => [label.split(":").reduce((sum, part, place) => sum + Number(part) * 60 ** (2 - place), 0), at]);
@@ -215,7 +215,7 @@ describe("a page that is live", () => {
     await page.getByText(/Not connected since \d\d:\d\d:\d\d/).waitFor();
     assert.equal(await page.locator("#live-text").textContent(), "Stale");
     const frozen = await page.locator(".holders .left").textContent();
-    // Clocks stand still while the server is away: it charges the time to nobody.
+    // Clocks stand still while the server is away: it charges the time to no lease.
     await eventually(async () => assert.match(await page.locator("#banner-text").textContent(), /\([2-9] s\)/));
     assert.equal(await page.locator(".holders .left").textContent(), frozen);
 

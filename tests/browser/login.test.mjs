@@ -1,5 +1,5 @@
 // The dashboard's own login, with a real OpenID provider (tests/oidc): who is sent there, who comes back, and what a page of
-// somebody else can do with the cookie.
+// another user can do with the cookie.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -69,7 +69,7 @@ test("an operator logs in, acts, and logs out; a stranger gets nowhere", async (
   const browser = await startBrowser(t);
   const context = await browser.newContext();
   const page = await context.newPage();
-  // Nobody is sent to the provider, and back to the dashboard afterwards.
+  // An anonymous user is sent to the provider, and back to the dashboard afterwards.
   await page.goto(`${server.url}/`);
   assert.notEqual(new URL(page.url()).origin, server.url, "sent to log in");
   await logIn(page, "olga");
@@ -92,7 +92,7 @@ test("an operator logs in, acts, and logs out; a stranger gets nowhere", async (
   assert.equal((await ask({})).status, 403);
   assert.equal((await ask({ origin: "http://evil.example" })).status, 403);
   assert.equal((await ask({ origin: server.url })).status, 200);
-  // A session that was tampered with is nobody's.
+  // A session that was tampered with has no name.
   const changed = session.value.slice(0, 50) + (session.value[50] === "A" ? "B" : "A") + session.value.slice(51);
   assert.equal((await fetch(`${server.url}/v1/claims/`, { headers: { cookie: `leasehold-session=${changed}` } })).status, 401);
 
@@ -100,7 +100,7 @@ test("an operator logs in, acts, and logs out; a stranger gets nowhere", async (
   assert.deepEqual(out, { signed_out: true });
   await eventually(async () => assert.ok(!(await context.cookies(server.url)).some((cookie) => cookie.name.startsWith("leasehold"))));
 
-  // Somebody whom no policy knows is logged in, and then told what is missing.
+  // A user whom no policy knows is logged in, and then told what is missing.
   const other = await (await browser.newContext()).newPage();
   await other.goto(`${server.url}/`);
   await logIn(other, "mallory");
@@ -113,7 +113,7 @@ test("a callback that belongs to no login of this browser is refused", async (t)
   const answer = await fetch(`${server.url}/callback?state=x&code=y`);
   assert.equal(answer.status, 400);
   assert.match((await answer.json()).error, /was not begun in this browser/);
-  // Nobody is sent to another site afterwards.
+  // No user is sent to another site afterwards.
   const login = await fetch(`${server.url}/login?return=//evil.example`, { redirect: "manual" });
   assert.equal(login.status, 303);
   assert.match(login.headers.get("location"), /code_challenge_method=S256/);

@@ -35,7 +35,7 @@ describe("pages of other sites", () => {
     open = await Server.start(t, "--memory", "--allow-origin", origin);
   });
 
-  /** What a script on a page of `at` gets when it calls `url`. */
+  /** The answer to a script on a page of `at` that calls `url`. */
   async function fetched(at, url, options) {
     const page = await context.newPage();
     try {

@@ -1,5 +1,5 @@
-// What every browser test needs: the real binary on a free port with a directory of its own, Debian's Chromium, and pages that
-// fail the test when they log an error or ask anybody but their own server for anything.
+// The tools of every browser test: the real binary on a free port with a directory of its own, Debian's Chromium, and pages that
+// fail the test when they log an error or call any other server than their own.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -18,7 +18,7 @@ const AXE = readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js
 const START_MS = 20_000;
 const DEADLINE_MS = 10_000;
 
-/** What to undo when a suite is over, last thing first. Tests have `t.after` for the same. */
+/** The clean-up when a suite is over, last thing first. Tests have `t.after` for the same. */
 export class Cleanup {
   #undo = [];
 
@@ -136,7 +136,7 @@ export async function openPage(t, browser, server, { hash = "", expected = [], .
   t.after(async () => {
     await context.close();
     assert.deepEqual(errors, [], "the console stays clean");
-    assert.deepEqual(page.requests.filter((url) => new URL(url).origin !== new URL(server.url).origin), [], "nobody else is asked");
+    assert.deepEqual(page.requests.filter((url) => new URL(url).origin !== new URL(server.url).origin), [], "no other server is called");
   });
   await page.goto(`${server.url}/${hash}`);
   return page;

@@ -1,4 +1,4 @@
-// What every recipe's test needs: the page cut into its files, the real binary, commands run as the page's reader would run them.
+// The tools of every recipe's test: the page cut into its files, the real binary, commands run as the page's reader would run them.
 
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";

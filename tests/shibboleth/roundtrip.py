@@ -39,7 +39,7 @@ def listening(port):
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    sys.exit(f"nobody listens on port {port}")
+    sys.exit(f"no process listens on port {port}")
 
 
 def certificate(directory, name):
@@ -209,7 +209,7 @@ def check(apache, leasehold):
     with alice.opener.open(request, timeout=PATIENCE_S) as answer:
         claim = json.load(answer)
     assert (claim["owner"], claim["status"]) == ("alice", "active"), claim
-    # What she sends along herself counts for nothing.
+    # Headers that she sends along herself count for nothing.
     _, _, text = alice.open(f"{apache}/v1/whoami", headers={"X-Remote-User": "root", "X-Remote-Groups": "operators"})
     assert json.loads(text)["name"] == "alice", text
 

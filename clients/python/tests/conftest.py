@@ -55,7 +55,7 @@ class Server:
             return error.code, json.loads(error.read())
 
     def events(self, key: str) -> List[str]:
-        """What happened to a resource, oldest first."""
+        """The events of a resource, oldest first."""
         _, body = self.call("GET", f"/v1/observe/resources/{key}/history")
         return [event["event"] for event in body["events"]]
 

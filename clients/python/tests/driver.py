@@ -44,7 +44,7 @@ def shown(deadline: float) -> float:
 
 
 class Driver:
-    """What both modes share."""
+    """The shared parts of both modes."""
 
     mode = ""
 

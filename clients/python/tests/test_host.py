@@ -1,4 +1,4 @@
-"""What the host does: Ctrl-C, exit, fork, a clock that jumps; and the arithmetic of deadlines."""
+"""Actions of the host: Ctrl-C, exit, fork, a clock that jumps; and the arithmetic of deadlines."""
 
 from __future__ import annotations
 

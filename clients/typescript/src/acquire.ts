@@ -226,7 +226,7 @@ export class Acquisition {
     }
   }
 
-  /** The second call of two that overlapped has heard of the same grant. Were it another one, it would be nobody's. */
+  /** The second call of two that overlapped has heard of the same grant. Were it another one, no caller would have it. */
   #twin(asked: Asked, heard: Heard, done: Grant): void {
     const grant = heard.is === "answer" ? asked.granted(heard) : undefined;
     if (grant && grant.id !== done.id) this.context.track(giveBack(this.context, asked, grant));

@@ -16,7 +16,7 @@ export interface Grant {
   readonly waitedMs: number | undefined;
 }
 
-/** What the service says about those who wait. */
+/** The service's account of the waiters. */
 export interface Queue {
   readonly queuePosition?: number | undefined;
   readonly holders?: readonly unknown[] | number | undefined;
@@ -34,7 +34,7 @@ export interface Asked {
   granted(answer: Answer): Grant | undefined;
   renew(grant: Grant): Call;
   release(grant: Grant): Call;
-  /** Whether a 200 to `release` says that it had ended before. */
+  /** True if a 200 to `release` says that it had ended before. */
   endedBefore(answer: Answer): boolean;
   /** Ends whatever this acquisition has, waiting or held; undefined where the service has no such call. */
   withdraw: Call | undefined;

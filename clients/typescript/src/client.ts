@@ -21,7 +21,7 @@ export interface ClientOptions {
   readonly token?: string | ReadToken;
   /** In place of the host's `fetch`. */
   readonly fetch?: Fetch;
-  /** Who holds a lock, for people: default `user@host`, or the name that the service knows a signed-on caller by. */
+  /** The holder's name of a lock, for people: default `user@host`, or the name that the service knows a signed-on caller by. */
   readonly name?: string;
   /** How long one poll lasts while waiting: 5 s to 290 s, default 50 s. */
   readonly round?: Duration;
@@ -40,7 +40,7 @@ export interface HoldOptions {
   readonly signal?: AbortSignal | undefined;
   /** Renewals end after this long, so that a holder that hangs does not hold for ever. Default: never. */
   readonly maxHold?: Duration | undefined;
-  /** Whether the end of a scope throws `LeaseLost` when the lease was lost in it. Default: yes. */
+  /** True if the end of a scope throws `LeaseLost` when the lease was lost in it. Default: yes. */
   readonly raiseOnLoss?: boolean;
   readonly onProgress?: (progress: Progress) => unknown;
   /** It could not be renewed so far, and is lost in so many seconds unless that changes. */
@@ -152,7 +152,7 @@ export class Core implements Context {
     for (const acquisition of this.#acquisitions) acquisition.cancel(new DOMException("the client was closed", "AbortError"));
     const released = Promise.all([...this.#holdings].map((holding) => holding.release(CLOSE_MS)));
     await this.#within(CLOSE_MS, released);
-    // What was cancelled just now begins to settle in the next turns.
+    // A call that was cancelled just now begins to settle in the next turns.
     await this.timers.sleep(0, "process");
     await this.#within(SETTLE_MS, this.#settled());
     this.#unwatch();

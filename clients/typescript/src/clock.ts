@@ -33,7 +33,7 @@ export function countingInSleep(steady: () => number, awake: () => number, coars
   };
 }
 
-/** Whether a timer keeps the process alive: one of an acquisition does, one of a held lease does not. */
+/** Says whether a timer keeps the process alive: one of an acquisition does, one of a held lease does not. */
 export type Hold = "process" | "nothing";
 
 interface Entry {

@@ -1,4 +1,4 @@
-// What the parts of one client share.
+// The state that the parts of one client share.
 
 import type { Timers } from "./clock.js";
 import type { Kind } from "./errors.js";

@@ -1,7 +1,7 @@
 // Every way in which the client says no. Messages are whole sentences without ids and credentials; `requestId` finds the request in the
 // log of the service.
 
-/** What is asked for. */
+/** The resource that is asked for. */
 export type Kind = "lock" | "claim" | "pool";
 
 interface Details {

@@ -1,4 +1,4 @@
-// What the package gives out on every host, beside `Client`.
+// The exports of the package on every host, beside `Client`.
 
 export type { Progress } from "./acquire.js";
 export type { Claim, ClientOptions, HoldOptions, Lock, Pool, PoolState } from "./client.js";

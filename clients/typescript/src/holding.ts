@@ -3,7 +3,7 @@
 //   held ◀──▶ at risk ──▶ lost (final)
 //    └───────────┴──────▶ releasing ──▶ released | ended_before | unknown
 //
-// Whether it is held is computed from the lease clock, never remembered: a process that was stopped, or whose event loop was blocked, sees
+// The lease clock says whether it is held, and the answer is never remembered: a process that was stopped, or whose event loop was blocked, sees
 // the loss before any timer has run.
 
 import type { Answer } from "./answer.js";
@@ -195,7 +195,7 @@ export class Holding {
     }
   }
 
-  /** Whether the answer renewed the lease. One that is heard past the deadline changes nothing. */
+  /** True if the answer renewed the lease. One that is heard past the deadline changes nothing. */
   #answered(answer: Answer): boolean {
     const { transport } = this.context;
     if (transport.isBehind(answer)) {
@@ -210,7 +210,7 @@ export class Holding {
     const grant = this.asked.granted(answer);
     if (!grant || grant.id !== this.grant.id) return false;
     if (grant.token !== this.grant.token) {
-      // The lock had passed on, and this renewal took it anew: nobody holds that one.
+      // The lock had passed on, and this renewal took it anew: no caller holds that one.
       this.context.track(giveBack(this.context, this.asked, grant));
       this.lose("superseded", answer);
       return false;

@@ -43,7 +43,7 @@ export class Lease {
     return this.#holding.grant.slot;
   }
 
-  /** The lease's or claim's id, or the lock's client. An id of a pool's lease is a secret: whoever has it can end the lease. */
+  /** The lease's or claim's id, or the lock's client. An id of a pool's lease is a secret: every client that has it can end the lease. */
   get id(): string {
     return this.#holding.grant.id;
   }

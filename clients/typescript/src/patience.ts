@@ -1,4 +1,4 @@
-// What an answer or silence means to a call that has to get through before a lease is held: pause and send the same bytes again, or fail.
+// The meaning of an answer, or of silence, to a call that has to get through before a lease is held: pause and send the same bytes again, or fail.
 
 import type { Answer, Heard, Why } from "./answer.js";
 import { DifferentServices, Forbidden, NotFound, ProtocolError, TlsError, Unauthenticated, ServiceUnavailable, WrongHost } from "./errors.js";

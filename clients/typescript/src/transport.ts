@@ -13,7 +13,7 @@ export interface Call {
   readonly body?: string;
   /** `Idempotency-Key`. */
   readonly key?: string;
-  /** Whether sending it twice does what sending it once does. Default: yes. */
+  /** True if sending it twice has the effect of sending it once. Default: yes. */
   readonly once?: boolean;
 }
 
@@ -114,7 +114,7 @@ export class Transport {
     return heard.is === "answer";
   }
 
-  /** Whether the answer is of an earlier life of the service than one heard before, as one of a restored or forgotten replica is. */
+  /** True if the answer is of an earlier life of the service than one heard before, as one of a restored or forgotten replica is. */
   isBehind(answer: Answer): boolean {
     return epochOf(answer) < this.#epoch;
   }

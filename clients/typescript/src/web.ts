@@ -5,7 +5,7 @@ import type { Platform } from "./platform.js";
 
 const COARSE_MS = 20;
 
-/** Whether `performance.now` counts in sleep differs between browsers; the wall clock does. A step forward loses a lease early, no more. */
+/** `performance.now` counts in sleep in some browsers only; the wall clock does in all. A step forward loses a lease early, no more. */
 export function leaseClock(now: () => number = () => performance.now(), wall: () => number = () => Date.now()): Clock {
   return countingInSleep(now, wall, COARSE_MS);
 }

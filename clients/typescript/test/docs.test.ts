@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import { PACKAGE, ROOT, Server } from "./support.js";
 
 const run = promisify(execFile);
-/** What the examples of the README take for given. */
+/** The context that the examples of the README assume. */
 const GIVEN = `
 import { randomUUID } from "node:crypto";
 const files = ["one", "two"];

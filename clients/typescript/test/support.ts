@@ -1,4 +1,4 @@
-// What every test needs: the real binary on a free port, a relay before it that can misbehave, and a clock that can jump.
+// The tools of every test: the real binary on a free port, a relay before it that can misbehave, and a clock that can jump.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -38,7 +38,7 @@ class Progress:
 
 
 class _Ended(Exception):
-    """What this name had was granted and ended unheard, or its claim is gone: a new name starts afresh."""
+    """The lease of this name was granted and ended unheard, or its claim is gone: a new name starts afresh."""
 
 
 class Acquisition:

@@ -85,7 +85,7 @@ class AsyncAcquirable:
         return await lease.release()
 
     async def locked(self) -> bool:
-        """Whether everything is held, by anybody. It can change at any moment."""
+        """True if every slot is held, by any client. It can change at any moment."""
         work = self._worker.submit(plain(self._worker.calls, self._wanted.look, missing_is_none=True))
         answer = await asyncio.wrap_future(work)
         return answer is not None and is_taken(answer)
@@ -211,7 +211,7 @@ _tasks: "set[asyncio.Future[Any]]" = set()
 
 
 def _soon(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> None:
-    # A loop that is closed has nobody to be told.
+    # A closed loop has no task to be told.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(function)
 

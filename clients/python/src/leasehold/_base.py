@@ -1,4 +1,4 @@
-"""What the synchronous and the asynchronous client share: settings, and what a lease and a request for one are, apart from waiting."""
+"""Shared by the synchronous and the asynchronous client: settings, and what a lease and a request for one are, apart from waiting."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def wants_slot(pool: str, ttl: float, options: Options) -> Wanted:
 
 
 def is_taken(answer: Answer) -> bool:
-    """Whether a plain read says that everything is held."""
+    """True if a plain read says that every slot is held."""
     body = answer.body
     if "is_expired" in body:
         return bool(body.get("holder")) and not body["is_expired"]
@@ -175,7 +175,7 @@ class BaseLease:
 
     @property
     def held(self) -> bool:
-        """Whether it is held right now, computed from the clock."""
+        """True if it is held right now, computed from the clock."""
         return self._state.held
 
     @property
@@ -190,7 +190,7 @@ class BaseLease:
 
     @property
     def resource(self) -> str:
-        """What it is a lease of, as it may be shown: a pool is never named."""
+        """The resource of the lease, as it may be shown: a pool is never named."""
         return self._state.dialect.label
 
     def remaining(self) -> float:

@@ -111,7 +111,7 @@ class Acquirable:
         return lease.release()
 
     def locked(self) -> bool:
-        """Whether everything is held, by anybody. It can change at any moment."""
+        """True if every slot is held, by any client. It can change at any moment."""
         answer = self._worker.submit(plain(self._worker.calls, self._wanted.look, missing_is_none=True)).result()
         return answer is not None and is_taken(answer)
 

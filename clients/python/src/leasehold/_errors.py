@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions. Each has the service's sentence, the URL, and the request id where there was an answer."""
+"""The errors of the client, as exceptions. Each has the service's sentence, the URL, and the request id where there was an answer."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Keeper:
         grant = state.dialect.grant(answer) if answer.status == 200 else None
         if grant is not None and grant.id == state.id:
             if grant.token != state.token:
-                # The lock was free in between and is now ours again, under a token nobody knows of.
+                # The lock was free in between and is now ours again, under a token that no caller knows of.
                 await self._give_back_quietly(grant.id, grant.token)
                 state.lose("expired")
                 return None

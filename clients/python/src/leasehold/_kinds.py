@@ -16,7 +16,7 @@ WAIT_TTL_S = 120
 
 @dataclass
 class Grant:
-    """What an answer says about a lease."""
+    """The part of an answer about a lease."""
 
     id: str
     token: int
@@ -40,7 +40,7 @@ class Dialect:
 
     @property
     def label(self) -> str:
-        """What may be shown of the resource."""
+        """The resource, as it may be shown."""
         return f"{self.kind} {self.resource!r}"
 
     def anew(self) -> "Dialect":

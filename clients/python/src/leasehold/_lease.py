@@ -40,7 +40,7 @@ class LeaseState:
         self._given_back = False
         self._mutex = threading.Lock()
 
-    # What the arithmetic says.
+    # The results of the arithmetic.
 
     def renewal_due(self) -> float:
         return self.sent_at + self.length_s / 3 * random.uniform(0.85, 1.0)
@@ -59,7 +59,7 @@ class LeaseState:
             self.last_error = None
             return True
 
-    # What the user sees.
+    # The user's view.
 
     @property
     def held(self) -> bool:

@@ -1,4 +1,4 @@
-// What a person can do from the page: release, revoke, take out of a queue. Each asks first, says what will happen and to whom,
+// The actions of a user on the page: release, revoke, take out of a queue. Each asks first, says what will happen and to whom,
 // and shows a refusal in words where it was asked.
 
 import { Problem, releaseClaim, releaseLock, revoke, withdrawClaim } from "./api.js";
@@ -29,7 +29,7 @@ export function askRevoke(detail, holder, who) {
   });
 }
 
-/** Gives a hold back in its holder's name. A pool's lease can only be returned by whoever has its id. */
+/** Gives a hold back in its holder's name. Only a client that has its id can return a pool's lease. */
 export const canRelease = (detail, holder) => mayChange() && (detail.kind === "lock" || (detail.kind === "claim" && Boolean(holder.claim)));
 
 export function askRelease(detail, holder, who) {
@@ -56,7 +56,7 @@ export function askWithdraw(detail, waiter, who) {
   });
 }
 
-// What is one's own, or anybody's.
+// One's own claims, or those of all callers.
 const mayChange = () => may("update-own") || may("revoke-any");
 
 function nextWords(detail) {

@@ -1,4 +1,4 @@
-// Calls to the server. Every failure comes back as one `Problem` with words a person can act on; whoever called decides where
+// Calls to the server. Every failure comes back as one `Problem` with words a person can act on; the caller decides where
 // they are shown. Also keeps how far the server's clock is from ours.
 
 let skew_s = 0;

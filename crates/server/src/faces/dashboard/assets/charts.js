@@ -1,5 +1,5 @@
 // The charts of the last ten minutes, drawn as SVG. Values come by the second from the server; five seconds make one point. Each
-// chart says in words what it shows, for whoever does not see it.
+// chart says in words what it shows, for users who do not see it.
 
 import { getSeries } from "./api.js";
 import { byId, h, s, setAttr, setText } from "./dom.js";
@@ -133,7 +133,7 @@ function binned(values, bin) {
   return points.length > 1 ? points : [0, 0];
 }
 
-// Null, where nothing was measured in a bin: nobody waited, so nobody waited for long, but also not for no time.
+// Null, where nothing was measured in a bin: no caller waited, so none waited for long, but also not for no time.
 function known(values, bin) {
   const there = values.filter((value) => value !== null);
   return there.length > 0 ? bin(there) : null;

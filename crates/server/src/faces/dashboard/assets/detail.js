@@ -157,7 +157,7 @@ export class Detail {
       if (problem.status !== 0) this.#say(problem.message);
       return;
     }
-    // The server keeps nothing about a lock or claims that nobody holds or waits for, but for what happened: that is free, not
+    // The server keeps nothing about a lock or claims without holders and waiters, but for what happened: that is free, not
     // gone. A pool is there until it is deleted.
     const kind = this.key.split(":")[0];
     const isKnown = this.#history.events.length > 0;

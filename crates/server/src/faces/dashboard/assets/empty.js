@@ -1,4 +1,4 @@
-// What a server with nothing in it shows: three lines to try, one a dialect, against the address that callers use.
+// The page of a server without resources: three lines to try, one a dialect, against the address that callers use.
 
 import { copy, h } from "./dom.js";
 import { apiUrl } from "./who.js";

@@ -5,7 +5,7 @@ const COUNT = new Intl.NumberFormat("en");
 
 const two = (n) => String(n).padStart(2, "0");
 
-/** What is left, or how long it has been, in whole seconds: `42 s`, `4 m 05 s`, `1 h 03 m`, `2 d 4 h`. Never rounded up. */
+/** A rest or a duration, in whole seconds: `42 s`, `4 m 05 s`, `1 h 03 m`, `2 d 4 h`. Never rounded up. */
 export function whole(seconds) {
   const t = Math.max(0, Math.floor(seconds));
   if (t < 60) return `${t} s`;
@@ -57,7 +57,7 @@ export const looksLikePoolId = (text) => UUID_START.test(text.trim());
 
 export const shortId = (id) => id.slice(0, 8);
 
-/** What to call a resource: `kind` says which of its names it has. */
+/** The name of a resource: `kind` says which of its names it has. */
 export const nameOf = (resource) => resource.name ?? `pool ${shortId(resource.digest ?? resource.key.slice(5))}`;
 
 /** A colour for a name, the same everywhere and always: one of twelve hues, far enough apart to be told from each other, in two tones. */

@@ -71,7 +71,7 @@ export class History {
     this.version += 1;
   }
 
-  /** Claims that ended before anybody looked have their names from their metadata, too. */
+  /** Claims that ended before the page looked have their names from their metadata, too. */
   learnNames(claims) {
     for (const { id, metadata } of claims) {
       const label = labelOf({ metadata });
@@ -84,7 +84,7 @@ export class History {
     return Math.max(0, ...this.holds.keys());
   }
 
-  /** What to call whoever an event, a holder or someone waiting is about. */
+  /** The name of the client that an event, a holder or a waiter is about. */
   who(one) {
     return labelOf(one) ?? this.#labels.get(one.claim) ?? (one.claim ? `claim ${one.claim.slice(0, 8)}` : one.token ? `lease #${one.token}` : "someone");
   }
@@ -139,7 +139,7 @@ export class History {
     return this.holds.get(event.token);
   }
 
-  /** When whoever an event is about came into the queue, and forgets it; null when that was before the kept history. */
+  /** When the client of an event came into the queue, and forgets it; null when that was before the kept history. */
   #arrival(event) {
     const at = this.#came.findIndex(({ claim, client }) => (claim ?? null) === (event.claim ?? null) && (client ?? null) === (event.client ?? null));
     return at < 0 ? null : this.#came.splice(at, 1)[0];

@@ -1,4 +1,4 @@
-// What happened to a resource, in sentences, newest first. Renewals in a row are told once, with their number.
+// The events of a resource, in sentences, newest first. Renewals in a row are told once, with their number.
 
 import { h, reconcile, setText } from "./dom.js";
 import { ago, exact, span } from "./format.js";

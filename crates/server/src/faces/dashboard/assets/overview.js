@@ -58,7 +58,7 @@ export class Overview {
     this.#later();
   }
 
-  /** What we know of the server has changed, and with it where its lines to try lead. */
+  /** Our knowledge of the server has changed, and with it where its lines to try lead. */
   redraw() {
     if (this.#empty === null || apiUrl() === location.origin) return;
     const again = emptyState();
@@ -184,7 +184,7 @@ export class Overview {
     for (let index = first; index <= last; index += 1) this.#place(index, height);
     if (store.matched > 0 && store.row(first) && !this.#marked) {
       this.#marked = true;
-      performance.mark("rows-shown"); // for whoever measures how soon there is something to see
+      performance.mark("rows-shown"); // for tests that measure how soon there is something to see
     }
     // The row with the focus, or that Tab would reach, stays even when it is scrolled away.
     if (store.matched > 0 && (this.#cursor < first || this.#cursor > last)) this.#place(this.#cursor, height);

@@ -3,7 +3,7 @@
 // under load cost one small request a quarter of a second.
 //
 // Pages are a chain: page k + 1 starts at the cursor that ended page k. When a refreshed page ends elsewhere (something was added
-// or removed), the next one gets the new cursor and is marked; the chain mends itself as far as it is looked at. Whoever leaps far
+// or removed), the next one gets the new cursor and is marked; the chain mends itself as far as it is looked at. A leap far
 // off the chain starts a new one there, by number; its first page has no cursor but that number.
 
 import { listResources } from "./api.js";
@@ -141,7 +141,7 @@ export class Store extends EventTarget {
     return null;
   }
 
-  // What is seen ends up in the middle of the page, so that a little scrolling either way does not leap again.
+  // The visible part ends up in the middle of the page, so that a little scrolling either way does not leap again.
   async #leap(first, last) {
     const generation = this.#generation;
     const offset = Math.max(0, Math.min(Math.floor((first + last - LEAP_PAGE) / 2), this.matched - LEAP_PAGE));

@@ -78,7 +78,7 @@ export class Stream extends EventTarget {
       this.#become("live");
       this.dispatchEvent(new Event("resync"));
     } else if (type === "gap" || type === "lagging") {
-      // What is missing cannot be had from here, and after lagging the same place would only be too slow again: look anew.
+      // The missing events cannot be had from here, and after lagging the same place would only be too slow again: look anew.
       if (type === "lagging") this.#lastId = null;
       this.dispatchEvent(new Event("resync"));
     } else if (type === "signed-out") {

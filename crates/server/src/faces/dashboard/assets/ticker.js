@@ -1,5 +1,5 @@
 // The page's one clock for counting up and down. It stands still while the page is stale: a server that is away charges its
-// downtime to nobody, so a countdown that went on would be wrong.
+// downtime to no lease, so a countdown that went on would be wrong.
 
 const TICK_MS = 250;
 const listeners = new Set();

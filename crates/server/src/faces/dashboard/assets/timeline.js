@@ -181,7 +181,7 @@ export class Timeline {
     }
   }
 
-  // What is still promised, as an outline into the future.
+  // The rest of a lease, as an outline into the future.
   #drawFuture(group, hold, y) {
     if (hold.end !== null) return;
     const holder = this.#detail?.holders.find((each) => each.token === hold.token);
@@ -331,7 +331,7 @@ export class Timeline {
     this.tip.style.top = `${AXIS + where.y + where.h + 6 - this.frame.scrollTop}px`;
   }
 
-  /** The same as a table, newest first, for whoever does not see the drawing. */
+  /** The same as a table, newest first, for users who do not see the drawing. */
   table(limit) {
     this.#build();
     const all = [...this.#history.holds.values(), ...this.#waits].sort((a, b) => b.start - a.start).slice(0, limit);
@@ -346,7 +346,7 @@ export class Timeline {
 
 const keyOf = (item) => (item.waiting ? `w ${item.claim ?? item.client} ${Math.round(item.start)}` : `h ${item.token}`);
 
-// Who has no name is told apart by lease, so that a hand-over shows.
+// Holders without a name are told apart by lease, so that a hand-over shows.
 function paint(item, label) {
   const { hue, tone } = colour(item.client ?? (item.claim ? label : item.token ?? label));
   return { "--h": hue, "data-tone": tone };

@@ -1,4 +1,4 @@
-// Who the server takes us for, where it wants to know: the name in the bar, a way out, and which buttons are worth showing.
+// The user's identity at the server, where callers sign on: the name in the bar, a way out, and which buttons are worth showing.
 // Without sign-on, or on a server that does not tell, nothing of this shows and everything may be tried.
 
 import { logOut, whoami } from "./api.js";
@@ -19,10 +19,10 @@ export async function learnWho() {
   byId("log-out").hidden = known.source !== "session";
 }
 
-/** Whether there is anything we may do this to. Which of them, the server says when asked. */
+/** True if the user may do this to any resource. The server decides for each one. */
 export const may = (action) => !known.sign_on || (known.actions ?? []).includes(action);
 
-/** What the addresses of calls begin with: ours, unless the dashboard has an address of its own. */
+/** The beginning of the addresses of calls: ours, unless the dashboard has an address of its own. */
 export const apiUrl = () => known.api_url ?? location.origin;
 
 /** Where to sign in with a browser, null where that is not how it is done. */

@@ -9,7 +9,7 @@ export class Api {
     this.#document = document;
     this.info = document.info;
     const url = document.servers?.[0]?.url ?? "/";
-    /** What the addresses in examples begin with. */
+    /** The beginning of the addresses in examples. */
     this.base = /^https?:/.test(url) ? url.replace(/\/$/, "") : location.origin;
     this.operations = Object.entries(document.paths).flatMap(([path, item]) =>
       Object.keys(item).filter((name) => METHODS.includes(name)).map((method) => this.#operation(method, path, item[method])));
@@ -75,7 +75,7 @@ export function curl(base, operation, { path, query, headers = {}, body = "" }) 
   return parts.join(" ");
 }
 
-/** What a link takes over: `$request.path.id`, `$response.body#/lease`, or a value as it is. */
+/** The value that a link takes over: `$request.path.id`, `$response.body#/lease`, or a value as it is. */
 export function evaluate(expression, { path, response }) {
   if (expression !== null && typeof expression === "object") {
     return Object.fromEntries(Object.entries(expression).map(([name, value]) => [name, evaluate(value, { path, response })]));

@@ -20,7 +20,7 @@ export function operationSection(api, operation) {
   );
 }
 
-/** What an example call is made with: whatever is required, and the body. */
+/** The arguments of an example call: every required one, and the body. */
 function exampleValues(operation) {
   const of = (place) => operation.parameters.filter((each) => each.in === place && each.required).map((each) => [each.name, String(sample(each.schema))]);
   return {
