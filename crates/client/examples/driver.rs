@@ -1,5 +1,5 @@
-//! The driver of this client for the conformance runner: it does what it is told on stdin and reports on stdout, as
-//! `clients/conformance/PROTOCOL.md` says. No judgement of its own.
+//! The driver of this client for the conformance runner: it carries out the commands on stdin and reports on stdout, as
+//! `clients/conformance/PROTOCOL.md` says. It judges nothing itself.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, Write as _};

@@ -1,4 +1,4 @@
-//! The client: the addresses of one service, who we are to it, and the thread that renews.
+//! The client: the addresses of one service, our identity there, and the thread that renews.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const RELEASE: Duration = Duration::from_secs(5);
 const DEFAULT_ROUND: Duration = Duration::from_secs(50);
 
 /// A client of one service. Clones are one client. The thread ends when the last clone and the last lease are gone;
-/// [`close`](Client::close) releases what is held first.
+/// [`close`](Client::close) releases the held leases first.
 #[derive(Clone)]
 pub struct Client {
     worker: Arc<Worker>,
@@ -98,8 +98,8 @@ impl Client {
         Request::new(Arc::clone(&self.worker), target, self.who.clone(), self.ttl, self.round)
     }
 
-    /// Holds a lease that another process of this machine has handed over. Of `request` the callbacks count, how long it
-    /// may be held, and whether it is renewed after a loss.
+    /// Holds a lease that another process of this machine has handed over. Of `request` it uses the callbacks, how long
+    /// the lease may be held, and whether it is renewed after a loss.
     pub async fn take_over(&self, handover: Handover, request: &Request) -> Result<Lease, Error> {
         let Handover { id, token, slot, terms, ttl } = handover;
         let grant = Grant { id, token, slot, length: terms.length, waited: None };
@@ -129,8 +129,8 @@ impl Client {
         Ok(released.await.unwrap_or(Released::Unknown))
     }
 
-    /// Any call of the API, made once on a new connection and never repeated, as not every call may be. An answer of the
-    /// service is given back whatever its status.
+    /// Any call of the API, made once on a new connection and never repeated, as not every call may be. It returns
+    /// every answer of the service, with any status.
     pub async fn call(&self, method: &str, target: &str, body: Option<&Value>) -> Result<Reply, Error> {
         let method =
             Method::from_bytes(method.as_bytes()).map_err(|_| Error::Setting(format!("{method:?} is no method")))?;
@@ -145,8 +145,8 @@ impl Client {
         }
     }
 
-    /// Everything that happens, from after the event with this id, or from now on: `resource` is a key or a name, `kind` is
-    /// `pool`, `claim` or `lock`.
+    /// The stream of events, from after the event with this id, or from now on: `resource` is a key or a name, `kind`
+    /// is `pool`, `claim` or `lock`.
     pub async fn watch(
         &self,
         resource: Option<&str>,
@@ -163,8 +163,8 @@ impl Client {
         self.worker.spawn(async move { core.transport.events(&call).await })?.await.map_err(|_| Error::Closed)?
     }
 
-    /// Releases every lease, in parallel within two seconds, and waits for what was given up to be undone, five seconds at
-    /// most. The client cannot be used afterwards.
+    /// Releases every lease, in parallel within two seconds, and waits until acquisitions that were given up are
+    /// undone, five seconds at most. The client cannot be used afterwards.
     pub async fn close(&self) {
         self.worker.close().await;
     }
@@ -234,7 +234,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Signs on with what this returns, which is asked again when the service refuses it.
+    /// Signs on with the token that this returns; it is called again when the service refuses the token.
     #[must_use]
     pub fn token_from(mut self, callback: impl Fn() -> String + Send + Sync + 'static) -> ClientBuilder {
         self.token = TokenSource::Callback(Arc::new(callback));

@@ -16,7 +16,7 @@ use crate::worker::{Held, Worker};
 /// How long a release may take.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// Something that is held. The client's own thread renews it.
+/// A lease that is held. The client's own thread renews it.
 ///
 /// A lease alone cannot stop a holder that was paused from acting too late: call [`check`](Lease::check) before each effect,
 /// and where that matters have the resource compare the [`token`](Lease::token).
@@ -34,7 +34,7 @@ impl Lease {
         Lease { held, worker, is_done: false.into() }
     }
 
-    /// The fencing token, for what the lease protects to compare; an error when the lease is lost.
+    /// The fencing token, for the protected resource to compare; an error when the lease is lost.
     pub fn token(&self) -> Result<u64, Error> {
         self.check().map(|()| self.held.token)
     }

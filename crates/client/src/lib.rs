@@ -19,8 +19,8 @@
 //! - A lease is renewed by a thread of the client's own, so that a user's runtime that is blocked or has ended does not matter.
 //! - [`Lease::held`], [`Lease::check`] and [`Lease::token`] compare a clock that counts while the machine sleeps with a deadline
 //!   that counts from before the last answered request was sent. A process that was stopped sees the loss before any timer runs.
-//! - Every acquisition has a name of its own, and what is not known of it is found out by sending the same bytes again. Waiting
-//!   goes on over rounds, restarts and addresses.
+//! - Every acquisition has a name of its own, and an unknown outcome is found out by sending the same bytes again.
+//!   Waiting goes on over rounds, restarts and addresses.
 //! - A lost lease stays lost. It is never acquired again behind its holder's back.
 //! - An acquisition whose future is dropped leaves nothing behind.
 //!

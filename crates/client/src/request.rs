@@ -133,7 +133,7 @@ impl Request {
         self
     }
 
-    /// Waits for the lease. Dropped, the acquisition is undone by the client's thread, whatever had become of it.
+    /// Waits for the lease. When the future is dropped, the client's thread undoes the acquisition, in any state.
     pub async fn acquire(&self) -> Result<Lease, Error> {
         if self.wish.ttl < TTL_MIN {
             return Err(Error::Setting(format!("a ttl is 1s or more, got {:?}", self.wish.ttl)));

@@ -8,7 +8,7 @@ use crate::error::{Error, Holder};
 use crate::loss::Cause;
 use crate::reply::{Heard, Reply, Trouble};
 
-/// The meaning of what was heard while acquiring or waiting.
+/// The meaning of an answer while acquiring or waiting.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// It has an active lease in it.
@@ -45,7 +45,7 @@ pub(crate) enum Pause {
     After(Duration),
 }
 
-/// The meaning of what was heard of a renewal.
+/// The meaning of an answer to a renewal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     /// If its ids and token are ours.
@@ -78,7 +78,7 @@ impl Released {
     }
 }
 
-/// The meaning of what was heard of a release.
+/// The meaning of an answer to a release.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GivenBack {
     Done(Released),

@@ -39,8 +39,8 @@ impl Terms {
         self.deadline() - (self.length / 3).min(10 * SECOND)
     }
 
-    /// `K`: the last moment to end by force what the lease protects. At most 5 s before the deadline, so that it never comes
-    /// before `R`, which is at most 10 s before.
+    /// `K`: the last moment to end by force the work that the lease protects. At most 5 s before the deadline, so that
+    /// it never comes before `R`, which is at most 10 s before.
     pub fn kill(&self) -> Moment {
         self.deadline() - (self.length / 30).clamp(Duration::from_millis(250), 5 * SECOND)
     }

@@ -1,5 +1,5 @@
-//! A held lease as a state machine without IO: it is told the time and what came of each renewal, and says what to do next.
-//! The worker carries that out (`worker/keep.rs`); a test can do the same with times of its own.
+//! A held lease as a state machine without IO: it is told the time and the outcome of each renewal, and returns the
+//! next action. The worker carries that out (`worker/keep.rs`); a test can do the same with times of its own.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::terms::Terms;
 /// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Send one renewal, and report what came of it.
+    /// Send one renewal, and report its outcome.
     Send,
     /// Tell the holder that the lease is at risk. Said once until it is renewed.
     AtRisk,
@@ -164,7 +164,7 @@ impl Watch {
         true
     }
 
-    /// A renewal failed, or was not answered in time. `asked_pause` is what the service said in `Retry-After`.
+    /// A renewal failed, or was not answered in time. `asked_pause` is the value of `Retry-After`.
     pub fn handle_failed(&mut self, now: Moment, error: String, asked_pause: Option<Duration>, factor: f64) {
         self.in_flight = false;
         self.failures = self.failures.saturating_add(1);

@@ -9,7 +9,7 @@ const REFUSAL: &str = "leasehold: run works on Linux and macOS only: here a comm
                        was started. Hold the lease in a program with one of the clients (Rust, Python, TypeScript), or in a script with \
                        leasehold acquire, renew and release";
 
-/// Whatever is written after `run`.
+/// All arguments after `run`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

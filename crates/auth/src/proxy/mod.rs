@@ -23,7 +23,7 @@ pub use preset::Preset;
 use crate::identity::{GROUPS_MAX, Principal, Source, check_name};
 use crate::secret::Secret;
 
-/// Which headers mean what, and from whom they are believed.
+/// The meaning of the headers, and the addresses they are believed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxySettings {
     /// The addresses of the proxy.

@@ -108,7 +108,7 @@ pub(crate) enum Match {
     Ours(Duration),
     /// The lock was granted anew, by accident, under a token of its own.
     Anew(u64),
-    /// Not an answer to what was asked.
+    /// Not an answer to this call.
     Foreign,
 }
 
@@ -207,7 +207,8 @@ impl Ask {
         }
     }
 
-    /// The call that ends whatever this acquisition has or waits for, by its name alone; a claim has to be known for that.
+    /// The call that ends the lease or the wait of this acquisition, by its name alone; a claim has to be known for
+    /// that.
     pub(crate) fn withdraw(&self, claim: Option<&str>) -> Option<Call> {
         match &self.target {
             Target::Lock { job } => Some(lock::withdraw(self, job)),

@@ -150,7 +150,7 @@ fn tls_reason(error: &(dyn StdError + 'static)) -> Option<String> {
     None
 }
 
-/// What is wrong, for a reader who does not know the words of TLS, and in brackets the words for one who does.
+/// The problem, for a reader who does not know the words of TLS, and in brackets the words for one who does.
 fn sentence(error: &rustls::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError as Bad, Error};
     let what = match error {

@@ -1,5 +1,6 @@
-//! Calls to a service that has one or more addresses. It says what was heard and leaves to `table` what that means. HTTP/1.1,
-//! so that no renewal shares a connection with a call that waits; no redirects; tokens go to the configured hosts only.
+//! Calls to a service that has one or more addresses. It reports the answer and leaves its meaning to `table`.
+//! HTTP/1.1, so that no renewal shares a connection with a call that waits; no redirects; tokens go to the configured
+//! hosts only.
 
 mod address;
 mod connection;
@@ -64,7 +65,7 @@ impl Manner {
     }
 }
 
-/// The addresses of one service, its idle connections, and who we are to it.
+/// The addresses of one service, its idle connections, and our identity there.
 pub(crate) struct Transport {
     addresses: Vec<Address>,
     /// Has it answered since it last failed?
@@ -163,7 +164,7 @@ impl Transport {
                 return heard;
             }
             self.pass_over(at);
-            // Told at the end is the most telling of what stood in the way.
+            // The result is the most telling of the obstacles.
             let rank = |heard: &Heard| match heard {
                 Heard::Tls(_) => 2,
                 Heard::NotSent(_) => 1,
@@ -176,7 +177,7 @@ impl Transport {
         last.expect("there is at least one address")
     }
 
-    /// The next call goes to the next address; what was open to this one is closed.
+    /// The next call goes to the next address; open connections to this one are closed.
     fn pass_over(&self, at: usize) {
         self.proven[at].store(false, Ordering::Relaxed);
         let next = (at + 1) % self.addresses.len();
@@ -360,7 +361,7 @@ impl Transport {
         }
     }
 
-    /// Closes what was idle for too long. Called now and then by the worker.
+    /// Closes connections that were idle for too long. Called now and then by the worker.
     pub(crate) fn close_idle(&self) {
         let now = self.clock.now();
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -390,7 +391,7 @@ enum Failed {
     Answer(NoAnswer),
 }
 
-/// In seconds; a date is as good as none. At most five minutes, whatever it says.
+/// In seconds; a date is as good as none. At most five minutes, even if it asks for more.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(300)))

@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// No event is longer.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// Something that happened.
+/// An event of the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Its place in the journal, to go on from: `<epoch>.<position>`.

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::error::Error;
 
-/// The files of TLS. Without a CA file the certificates count that the system trusts.
+/// The files of TLS. Without a CA file, the certificates count that the system trusts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsFiles {
     pub(crate) ca: Option<PathBuf>,

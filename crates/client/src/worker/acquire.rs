@@ -61,7 +61,7 @@ pub(crate) async fn acquire(
     wish: Wish,
     mut given_up: oneshot::Receiver<()>,
 ) -> Result<Arc<Held>, Error> {
-    // Closing waits for what is given up to be undone.
+    // Closing waits until acquisitions that were given up are undone.
     let _busy = core.busy();
     let started = core.clock.now();
     let seek_state = Arc::new(Seek::new(wish.ask(), started));

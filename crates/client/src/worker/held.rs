@@ -1,4 +1,4 @@
-//! A lease that is held: what names it, its watch, and who is told of what happens to it.
+//! A lease that is held: its name at the service, its watch, and the callbacks that are told of its events.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::table::Released;
 use crate::terms::Terms;
 use crate::watch::Watch;
 
-/// Something that the holder is told.
+/// News for the holder.
 #[derive(Clone, Debug)]
 pub(crate) enum Notice {
     AtRisk { resource: String, token: u64, deadline: Moment, cause: Option<String> },

@@ -1,5 +1,5 @@
-//! Renews a lease until it is lost or released: carries out what its watch says. One attempt at a time; while it is under way
-//! the clock goes on deciding.
+//! Renews a lease until it is lost or released: carries out the actions of its watch. One attempt at a time; while it
+//! is under way the clock goes on deciding.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};

@@ -53,7 +53,7 @@ pub(crate) struct Core {
     closing: Notify,
 }
 
-/// The thread. It ends when this is dropped, after at most five seconds for what is under way.
+/// The thread. It ends when this is dropped, after at most five seconds for tasks under way.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) core: Arc<Core>,
@@ -105,7 +105,7 @@ impl Worker {
         Ok(Worker { core, handle, _stop: stop })
     }
 
-    /// Runs something on the thread. Nothing runs in a fork: its thread is not there.
+    /// Runs a task on the thread. Nothing runs in a fork: its thread is not there.
     pub(crate) fn spawn<F>(&self, task: F) -> Result<tokio::task::JoinHandle<F::Output>, Error>
     where
         F: Future + Send + 'static,
@@ -115,7 +115,7 @@ impl Worker {
         Ok(self.handle.spawn(task))
     }
 
-    /// Releases every lease, in parallel, and waits for what is under way.
+    /// Releases every lease, in parallel, and waits for tasks under way.
     pub(crate) async fn close(&self) {
         self.core.is_closed.store(true, Ordering::SeqCst);
         self.core.closing.notify_waiters();
@@ -189,7 +189,7 @@ impl Core {
     }
 }
 
-/// Something under way that must not be cut off.
+/// A task under way that must not be cut off.
 struct Busy(Arc<Core>);
 
 impl Drop for Busy {

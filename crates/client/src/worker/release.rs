@@ -17,7 +17,7 @@ use crate::transport::Manner;
 const ATTEMPT: Duration = Duration::from_millis(1500);
 
 impl Held {
-    /// Idempotent: later calls get what the first one got, and one that is given up goes on.
+    /// Idempotent: later calls get the result of the first one, and one that is given up goes on.
     pub(crate) async fn release(&self, core: &Arc<Core>, budget: Duration) -> Released {
         let busy = core.busy();
         let result = self.released.get_or_init(|| async {

@@ -23,7 +23,7 @@ use crate::transport::Manner;
 
 /// So long before a round ends the next one begins.
 const OVERLAP: Duration = Duration::from_secs(5);
-/// A caller that asks once still settles what is not known, for so long.
+/// A caller that asks once still settles an unknown outcome, for so long.
 const ONCE: Duration = Duration::from_secs(5);
 /// A call that lasted longer than this stood in a queue.
 const PARKED: Duration = Duration::from_millis(100);
@@ -146,7 +146,7 @@ async fn seek_place(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
     let call = ask.acquire();
     let mut flights: JoinSet<(Moment, Heard)> = JoinSet::new();
     let mut failures = 0;
-    // Less than was asked for where the service waits for less.
+    // Less than requested where the service waits for less.
     let mut round = ask.wait;
     let mut round_began = core.clock.now();
     loop {
@@ -250,7 +250,7 @@ async fn seek_claim(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
             }
             (Asked::NextRound(holder), _) => {
                 seek.state().last_holder = Some(holder);
-                // Where the service waits for less than asked.
+                // Where the service waits for less than requested.
                 if core.clock.now().since(sent_at) < Duration::from_millis(250) {
                     sleep(backoff(3, factor())).await;
                 }

@@ -1,5 +1,5 @@
-//! An acquisition that was given up leaves nothing behind: a claim is withdrawn, and what a pool or a lock may have granted, or
-//! may still grant, is ended by its name. At most five seconds, without the caller.
+//! An acquisition that was given up leaves nothing behind: a claim is withdrawn, and a grant that a pool or a lock may
+//! have made, or may still make, is ended by its name. At most five seconds, without the caller.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -267,7 +267,7 @@ impl Advance {
 }
 
 impl Op {
-    /// The command this is now, given what there is. Draws an id if the command asks for a claim.
+    /// The command of this step, given the present state. Draws an id if the command asks for a claim.
     pub(crate) fn command(&self, model: &Naive, drawn: &mut u128) -> Option<Command> {
         let mut acquire = |resource: ResourceKey, ttl_us: u64, patience: Patience| {
             *drawn += 1;

@@ -184,7 +184,7 @@ fn open_streams_do_not_hold_up_the_end() {
     }
     let mut client = server.client();
     assert_eq!(gauge(&mut client, "leasehold_event_readers"), 50);
-    // Idle ones are not cut meanwhile; the deadline between requests is none of theirs.
+    // Idle ones are not cut meanwhile; the deadline between requests does not apply to them.
     let began = Instant::now();
     let (status, log) = server.stop(Signal::TERM);
     let took = began.elapsed();

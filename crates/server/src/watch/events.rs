@@ -1,4 +1,4 @@
-//! The events that happened lately and those who follow them.
+//! The latest events and their readers.
 //!
 //! ```text
 //!  committer ─ push ─▶ Ring ─ bell ─▶ Reader (a cursor, a filter) ─ frames ─▶ socket

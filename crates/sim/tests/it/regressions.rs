@@ -37,7 +37,7 @@ impl Bench {
         told
     }
 
-    /// Makes everything durable; the answers that leave, by whom they are for.
+    /// Makes everything durable; returns the answers that leave, each with its caller.
     fn flush(&mut self) -> Vec<Told<&'static str>> {
         while self.partition.take_batch(self.clocks()).is_some() {
             self.partition.append_done(self.clocks());

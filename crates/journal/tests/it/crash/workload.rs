@@ -151,7 +151,7 @@ impl Life {
         while self.store.maintain().unwrap() {}
     }
 
-    /// A checkpoint of what there is, with appends and upkeep between its chunks.
+    /// A checkpoint of the state, with appends and upkeep between its chunks.
     fn checkpoint(&mut self, chunks: u64, appends_between: usize) {
         let upto = self.append(1);
         say(&self.directory, "checkpoint", b"");

@@ -1,4 +1,5 @@
-//! The Rust client over TLS: whom it trusts, what it shows of itself, and the sentence when either is wrong.
+//! The Rust client over TLS: the authorities it trusts, the certificate it shows, and the sentence when either is
+//! wrong.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,7 +52,7 @@ impl World {
     }
 }
 
-/// What an acquisition fails with.
+/// The error of an acquisition.
 fn refusal(client: ClientBuilder) -> String {
     let request = client.build().unwrap().lock("backup").wait(Duration::from_secs(20));
     match block_on(request.acquire()) {

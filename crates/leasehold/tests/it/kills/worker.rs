@@ -301,7 +301,7 @@ impl Claim {
         matches!(&*self.status, "waiting" | "active")
     }
 
-    /// Takes over what an answer says of it. The first time it shows a token, that is a grant.
+    /// Takes over the status in an answer. The first time it shows a token, that is a grant.
     pub(crate) fn learn(&mut self, answer: &Response, at: Option<Position>) -> Option<Grant> {
         self.status = answer.text("status");
         let token = answer.json()["token"].as_u64();
