@@ -14,11 +14,13 @@ code, fenced blocks and single words do not count. CONTRIBUTING.md has examples 
 
 import re
 import sys
+from bisect import bisect_right
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs"]
+DOCS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs", "clients"]
 SOURCES = ["crates", "bench", "fuzz"]
+FOREIGN = {"target", "node_modules", ".venv"}
 
 # Per hundred sentences: over everything, and in each area that is long enough for a rate to mean something.
 BOUNDS = {"pronoun": 1.0, "opening": 4.0}
@@ -103,11 +105,10 @@ def paragraphs_of_rust(path, source):
     group, shape, last = [], None, None
     starts = [0] + [match.end() for match in re.finditer("\n", source)]
     lines = source.split("\n")
-    line_of = lambda at: next_line(starts, at)
     for match in TOKEN.finditer(source):
         if not match.group("line") and not match.group("block"):
             continue
-        number = line_of(match.start())
+        number = bisect_right(starts, match.start())
         before = lines[number - 1][: match.start() - starts[number - 1]]
         if match.group("block"):
             text = re.sub(r"\n\s*\*?", " ", match.group("block")[2:-2].lstrip("*!"))
@@ -126,14 +127,6 @@ def paragraphs_of_rust(path, source):
     yield from paragraphs_of_prose(path, "comment", group)
 
 
-def next_line(starts, at):
-    low, high = 0, len(starts)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if starts[middle] <= at else (low, middle)
-    return low
-
-
 def paragraphs(path):
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".rs":
@@ -144,9 +137,9 @@ def paragraphs(path):
 def files(places=None):
     for place in places or SOURCES + DOCS:
         place = ROOT / place
-        suffix = "*.md" if place.is_relative_to(ROOT / "docs") else "*.rs"
+        suffix = "*.md" if place.relative_to(ROOT).parts[0] in DOCS else "*.rs"
         found = sorted(place.rglob(suffix)) if place.is_dir() else [place]
-        yield from (path for path in found if path.is_file() and "target" not in path.relative_to(ROOT).parts)
+        yield from (path for path in found if path.is_file() and not FOREIGN & set(path.relative_to(ROOT).parts))
 
 
 def area(path):
