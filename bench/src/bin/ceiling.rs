@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 
 // As in the service itself.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: leasehold_allocator::Allocator = leasehold_allocator::Allocator;
 
 const ANSWER: &str = concat!(
     r#"{"lease":"49c7b202-6120-4bb0-88af-94759de40f33","position":0,"expires_at_unix":1794774753,"#,

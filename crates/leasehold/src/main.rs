@@ -38,7 +38,7 @@ mod tls;
 mod token;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: leasehold_allocator::Allocator = leasehold_allocator::Allocator;
 
 fn main() -> ExitCode {
     // The processes of `run` come first: a command waits for them, and reading the whole command line takes longer than they do.
