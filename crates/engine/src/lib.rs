@@ -216,15 +216,19 @@ impl Engine {
     /// The claim that this request leads to, by its key or, for a lock, by its client: whether a second caller knows of
     /// it, and since when it has been held.
     pub fn led_to(&self, acquire: &Acquire) -> Option<Known> {
-        let rix = self.state.resource(&acquire.resource)?;
-        let cix = match acquire.resource.kind() {
+        let find = || self.state.resource(&acquire.resource);
+        let (rix, cix) = match acquire.resource.kind() {
             Kind::Lock => {
-                let client = acquire.client.as_ref()?;
+                let (client, rix) = (acquire.client.as_ref()?, find()?);
                 let renews = acquire.options.renewal != Renewal::Never;
                 let held = self.state.lock_holder(rix).filter(|&cix| self.state.claims[cix].client() == Some(client));
-                held.filter(|_| renews).or_else(|| self.state.waiting_client(rix, client))
+                (rix, held.filter(|_| renews).or_else(|| self.state.waiting_client(rix, client)))
             }
-            Kind::Pool | Kind::Claim => self.state.named(rix, &acquire.key.as_ref()?.name),
+            Kind::Pool | Kind::Claim => {
+                // Most calls have no key, and need no look at their resource.
+                let (key, rix) = (acquire.key.as_ref()?, find()?);
+                (rix, self.state.named(rix, &key.name))
+            }
         };
         let mut cix = cix?;
         if planted!(OwnersClaimMistaken) {

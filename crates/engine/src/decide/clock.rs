@@ -54,14 +54,14 @@ impl Engine {
     /// The claim whose deadline decides what a command does.
     fn subject(&self, command: &Command) -> Option<Cix> {
         match command {
-            Command::Acquire(acquire) => {
-                let rix = self.state.resource(&acquire.resource)?;
-                match acquire.resource.kind() {
-                    Kind::Lock => self.state.lock_holder(rix),
-                    // A lease that ran out has spent its key, a wait that ran out has freed it.
-                    Kind::Pool | Kind::Claim => self.state.named(rix, &acquire.key.as_ref()?.name),
+            Command::Acquire(acquire) => match acquire.resource.kind() {
+                Kind::Lock => self.state.lock_holder(self.state.resource(&acquire.resource)?),
+                // A lease that ran out has spent its key, a wait that ran out has freed it.
+                Kind::Pool | Kind::Claim => {
+                    let key = acquire.key.as_ref()?;
+                    self.state.named(self.state.resource(&acquire.resource)?, &key.name)
                 }
-            }
+            },
             Command::Spend(spend) => self.state.named(self.state.resource(&spend.resource)?, &spend.key),
             Command::Unlock { resource, .. } => self.state.lock_holder(self.state.resource(resource)?),
             Command::Revoke { resource, token } => self.state.holder_by(self.state.resource(resource)?, *token),

@@ -51,6 +51,10 @@ impl Engine {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let limit_bytes = self.limits.state_bytes_max;
+        // With room for a new resource there is room whether or not it is new.
+        if self.state.bytes_used() + claim_bytes.unwrap_or(0) + bytes::of_resource(resource) <= limit_bytes {
+            return Ok(());
+        }
         // Bounded like a step of expiries: a caller whose claim is as large as thousands of others has to try again.
         for _ in 0..self.limits.due_per_step {
             if self.used_with(resource, claim_bytes) <= limit_bytes {
