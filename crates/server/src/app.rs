@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use leasehold_auth::Identity;
 
@@ -20,7 +20,8 @@ use crate::auth::{self, Audit, Audited, From, Guard, Standing};
 use crate::driver::Handle;
 use crate::endpoint::{Action, Face, endpoints};
 use crate::faces::page::Wanted;
-use crate::faces::{Call, POSITION, claims, dashboard, docs, ensure_position, lock, pools, sign_on, watch};
+use crate::faces::{Call, claims, dashboard, docs, ensure_position, lock, pools, sign_on, watch};
+use crate::http::response::{POSITION, SERVICE};
 use crate::http::router::Router;
 use crate::http::{
     Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, response, site,
@@ -34,7 +35,6 @@ use crate::watch::Observer;
 /// How long the store is believed to confirm writes since it last did.
 const READY_EVERY_US: u64 = 1_000_000;
 
-const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
 /// For a year browsers speak https alone to a name that was reached so.
 const HTTPS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
@@ -309,7 +309,7 @@ impl Handler for App {
             let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.driver);
-            response.headers_mut().insert(SERVICE, self.service.clone());
+            response::fill_in(response.headers_mut(), SERVICE, self.service.clone());
             if is_https_only {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
             }

@@ -23,7 +23,7 @@ pub(crate) mod watch;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response};
+use http::{HeaderValue, Response};
 use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
@@ -31,11 +31,10 @@ pub(crate) use denial::unserved;
 pub(crate) use header::{fingerprint, idempotency_key, key_name, listening, plain_seconds_us};
 
 use crate::driver::{Answered, Handle};
+use crate::http::response::{POSITION, fill_in, is_open};
 use crate::http::router::Params;
 use crate::http::{Body, Problem, Receipt, RequestId};
 use crate::settings::Settings;
-
-pub(crate) const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
 
 /// Longest name of a resource, a job or a client, in bytes.
 pub(crate) const NAME_MAX: usize = 1024;
@@ -123,13 +122,13 @@ fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position)
     value.push(b'.');
     value.extend_from_slice(text.format(position.0).as_bytes());
     let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("digits and a dot");
-    response.headers_mut().insert(POSITION, value);
+    fill_in(response.headers_mut(), POSITION, value);
 }
 
 /// An answer that did not involve the engine, such as one to a malformed call, still has the position it could have
 /// seen.
 pub(crate) fn ensure_position(response: &mut Response<Body>, driver: &Handle) {
-    if !response.headers().contains_key(POSITION) {
+    if is_open(response.headers(), &POSITION) {
         let (epoch, position) = driver.durable();
         set_position(response, epoch, position);
     }

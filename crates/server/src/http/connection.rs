@@ -31,7 +31,7 @@ use super::listen::{ConnectionNews, Handler, Peer};
 use super::outgoing::{Answering, TrackedBody};
 use super::problem::Problem;
 use super::request::RequestId;
-use super::response::Body;
+use super::response::{self, Body};
 use super::socket::Line;
 use super::streams::Streams;
 use super::unsent::{NoRoom, Unsent};
@@ -249,10 +249,11 @@ impl<F: Future<Output = Response<Body>>, U: Borrow<Unsent>> Future for Answer<F,
         let response = ready!(this.response.poll(cx));
         let answering = this.answering.take().expect("polled until it is ready, and not again");
         let unsent: &Unsent = (*this.unsent).borrow();
-        let (response, charge) = match unsent.charge(response.body().weight()) {
+        let (mut response, charge) = match unsent.charge(response.body().weight()) {
             Ok(charge) => (response, charge),
             Err(NoRoom) => (no_room(response), None),
         };
+        response::close(response.headers_mut());
         Poll::Ready(Ok(response.map(|body| TrackedBody::new(body, charge, answering))))
     }
 }
@@ -267,7 +268,9 @@ fn no_room(response: Response<Body>) -> Response<Body> {
     for name in [LOCATION, LINK, ETAG] {
         told.headers.remove(name);
     }
-    told.headers.extend(refusal.headers);
+    for (name, value) in refusal.headers.iter().filter(|(_, value)| !value.is_empty()) {
+        told.headers.insert(name, value.clone());
+    }
     Response::from_parts(told, body)
 }
 

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -17,6 +18,17 @@ use super::limits::PIECE_MAX;
 use super::request::RequestId;
 
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where in the order of things an answer belongs.
+pub const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
+/// Which service an answer is from.
+pub const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
+
+/// The headers whose values differ from answer to answer. They are the first in every answer, in this order, and open until they
+/// are filled in. A clone of headers that are ready and three values put into their places take a third of the instructions
+/// that seven insertions take.
+const FILLED_IN: [HeaderName; 3] = [X_REQUEST_ID, POSITION, SERVICE];
+/// The value of a header that is open.
+const OPEN: HeaderValue = HeaderValue::from_static("");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// No answer may be taken for a script or a style, and none may become part of another site's page.
@@ -25,8 +37,16 @@ const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resour
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The usual five, a position, the service, and room for a `Location` or a `Retry-After`.
-const HEADERS_USUAL: usize = 8;
+/// The headers of an answer without a body, and of one with a JSON body.
+static USUAL: LazyLock<HeaderMap> = LazyLock::new(|| usual(None));
+static USUAL_JSON: LazyLock<HeaderMap> = LazyLock::new(|| usual(Some(JSON)));
+
+fn usual(content_type: Option<HeaderValue>) -> HeaderMap {
+    let open = FILLED_IN.map(|name| (name, OPEN));
+    let same = [(CACHE_CONTROL, NO_STORE), (X_CONTENT_TYPE_OPTIONS, NOSNIFF), (RESOURCE_POLICY, SAME_ORIGIN)];
+    let content_type = content_type.map(|content_type| (CONTENT_TYPE, content_type));
+    open.into_iter().chain(same).chain(content_type).collect()
+}
 
 /// The content of an answer: bytes that are there from the start, or a stream of them as they come.
 #[derive(Default)]
@@ -228,9 +248,7 @@ impl HttpBody for Body {
 
 /// An answer with a JSON body.
 pub fn json(status: StatusCode, id: &RequestId, body: impl Into<Body>) -> Response<Body> {
-    let mut response = bare(status, id, body.into());
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
-    response
+    with_headers(&USUAL_JSON, status, id, body.into())
 }
 
 /// Sets after how many seconds it is worth to ask again. The only writer of `Retry-After` but for `farewell`, which has
@@ -241,26 +259,48 @@ pub fn set_retry_after<B>(response: &mut Response<B>, seconds: u64) {
 
 /// An answer without a body, such as 204.
 pub fn empty(status: StatusCode, id: &RequestId) -> Response<Body> {
-    bare(status, id, Body::default())
+    with_headers(&USUAL, status, id, Body::default())
 }
 
 /// An answer in another format than JSON, such as metrics.
 pub fn text(status: StatusCode, id: &RequestId, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
-    let mut response = bare(status, id, body.into());
+    let mut response = with_headers(&USUAL, status, id, body.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
-fn bare(status: StatusCode, id: &RequestId, body: Body) -> Response<Body> {
-    let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
-    headers.insert(CACHE_CONTROL, NO_STORE);
-    headers.insert(X_REQUEST_ID, id.to_header());
-    headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
-    headers.insert(RESOURCE_POLICY, SAME_ORIGIN);
+fn with_headers(headers: &HeaderMap, status: StatusCode, id: &RequestId, body: Body) -> Response<Body> {
+    let mut headers = headers.clone();
+    *headers.values_mut().next().expect("the id is the first") = id.to_header();
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
+}
+
+/// Fills in a header that is open, or sets it anew.
+pub fn fill_in(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    match headers.iter_mut().take(FILLED_IN.len()).find(|(known, _)| **known == name) {
+        Some((_, place)) => *place = value,
+        None => _ = headers.insert(name, value),
+    }
+}
+
+/// Whether a header is not there, or has no value yet.
+pub fn is_open(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let first = headers.iter().take(FILLED_IN.len()).find(|(known, _)| *known == name).map(|(_, value)| value);
+    first.or_else(|| headers.get(name)).is_none_or(HeaderValue::is_empty)
+}
+
+/// An answer is about to leave: a header that no layer filled in is none.
+pub(super) fn close(headers: &mut HeaderMap) {
+    if headers.values().take(FILLED_IN.len()).any(HeaderValue::is_empty) {
+        for name in FILLED_IN {
+            if is_open(headers, &name) {
+                headers.remove(name);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -281,7 +321,28 @@ mod tests {
             assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
             assert_eq!(headers[RESOURCE_POLICY], "same-origin");
             assert_eq!(headers[X_REQUEST_ID], id.to_header());
+            let first: Vec<_> = headers.keys().take(FILLED_IN.len()).collect();
+            assert_eq!(first, FILLED_IN.iter().collect::<Vec<_>>(), "where they are looked for");
         }
+    }
+
+    #[test]
+    fn a_header_is_open_until_it_is_filled_in_and_does_not_leave_open() {
+        let id = RequestId::of(&HeaderMap::new());
+        let headers = &mut json(StatusCode::OK, &id, "{}").into_parts().0.headers;
+        assert!(is_open(headers, &POSITION) && is_open(headers, &SERVICE) && !is_open(headers, &X_REQUEST_ID));
+        fill_in(headers, POSITION, HeaderValue::from_static("1.2"));
+        assert!(!is_open(headers, &POSITION));
+        close(headers);
+        assert_eq!((headers.get(POSITION).unwrap(), headers.get(SERVICE)), (&HeaderValue::from_static("1.2"), None));
+        assert_eq!(headers.len(), 6);
+        fill_in(headers, SERVICE, HeaderValue::from_static("s"));
+        assert_eq!((&headers[SERVICE], headers.get_all(POSITION).iter().count()), (&HeaderValue::from_static("s"), 1));
+        let others = &mut HeaderMap::new();
+        assert!(is_open(others, &POSITION));
+        close(others);
+        fill_in(others, POSITION, HeaderValue::from_static("1.3"));
+        assert!(!is_open(others, &POSITION) && others.len() == 1);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Site {
         let host = said.host.and_then(|host| host.to_str().ok());
         // Both are checked where both are sent, so that it does not matter which one was meant.
         for name in [authority, host].into_iter().flatten() {
-            if !self.has(host_of(name)) {
+            if self.names != Names::Any && !self.has(host_of(name)) {
                 return Err(wrong_host(name));
             }
         }
@@ -148,8 +148,7 @@ impl Site {
             Err(_) => false,
         };
         // A browser always names a host.
-        self.names == Names::Any
-            || host.is_empty()
+        host.is_empty()
             || host.eq_ignore_ascii_case("localhost")
             || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
             || is_own_address()
@@ -189,10 +188,9 @@ pub(crate) fn asks_for_private_network(headers: &HeaderMap) -> bool {
 
 /// `host:port` without its port.
 fn host_of(authority: &str) -> &str {
-    match authority.rfind(':') {
-        Some(at) if authority[at + 1..].bytes().all(|byte| byte.is_ascii_digit()) && !authority[..at].is_empty() => {
-            &authority[..at]
-        }
+    let digits = authority.bytes().rev().take_while(u8::is_ascii_digit).count();
+    match authority[..authority.len() - digits].strip_suffix(':') {
+        Some(host) if !host.is_empty() => host,
         _ => authority,
     }
 }
