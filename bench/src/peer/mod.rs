@@ -1,5 +1,5 @@
-//! Everything that is measured side by side, and how each is started, asked and checked. All of them listen on 127.0.0.1
-//! and keep their data in one directory, so that they share the disk.
+//! Everything that is measured side by side, and how each is started, asked and checked. All of them listen on
+//! 127.0.0.1 and keep their data in one directory, so that they share the disk.
 
 mod leasehold;
 mod others;

@@ -22,7 +22,7 @@ const PUMP_METADATA_BYTES: usize = 15 * 1024;
 pub(crate) struct Activations {
     /// Claims that were found active.
     pub(crate) active: u64,
-    /// Of those, the ones that had to wait.
+    /// The part of them that had to wait.
     pub(crate) after_waiting: u64,
     pub(crate) released: u64,
 }

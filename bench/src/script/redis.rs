@@ -1,5 +1,5 @@
-//! A lock in Redis as its documentation has it: `SET key token NX PX ttl`, and a script that deletes the key only if the
-//! token is still one's own.
+//! A lock in Redis as its documentation has it: `SET key token NX PX ttl`, and a script that deletes the key only if
+//! the token is still one's own.
 
 use std::net::SocketAddr;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! gRPC as far as etcd needs it: one unary call at a time on an HTTP/2 connection. Heads are written without compression
-//! state and those that come are not read: a call that fails has no message, and that is enough to notice.
+//! gRPC as far as etcd needs it: one unary call at a time on an HTTP/2 connection. Heads are written without
+//! compression state and those that come are not read: a call that fails has no message, and that is enough to notice.
 
 use anyhow::{Result, bail};
 

@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 64;
 pub(crate) struct ClaimsRow {
     pub(crate) peer: Peer,
     pub(crate) activations_per_s: f64,
-    /// Of all that became active, those that had waited.
+    /// The share of active claims that had waited.
     pub(crate) waited_share: f64,
     #[serde(flatten)]
     pub(crate) requests: Figures,

@@ -1,5 +1,5 @@
-//! One hot pool: 8 slots, and 64 callers that wait behind the 8 that hold. The disk is timed right before each turn, as a
-//! hand-over is little more than one durable write, and disks have moods that do not last a whole run.
+//! One hot pool: 8 slots, and 64 callers that wait behind the 8 that hold. The disk is timed right before each turn, as
+//! a hand-over is little more than one durable write, and disks have moods that do not last a whole run.
 
 use std::time::Duration;
 

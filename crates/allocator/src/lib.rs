@@ -1,8 +1,9 @@
 //! The memory allocator of Leasehold's programs: mimalloc, called the short way.
 //!
-//! The crate `mimalloc` asks for an alignment with every block, which takes mimalloc three to four times the instructions of a
-//! plain block, and for some sizes a larger block than was wanted. Nearly every block of ours has an alignment of at most 16
-//! bytes, which a plain block of that size has anyway. A request makes 22 blocks: 1 900 of its 31 000 instructions were that.
+//! The crate `mimalloc` asks for an alignment with every block, which takes mimalloc three to four times the
+//! instructions of a plain block, and for some sizes a larger block than was wanted. Nearly every block of ours has an
+//! alignment of at most 16 bytes, which a plain block of that size has anyway. A request makes 22 blocks: 1 900 of its
+//! 31 000 instructions were that.
 //!
 //! This is the only crate of the workspace with unsafe code of its own.
 
@@ -13,21 +14,21 @@ use libmimalloc_sys::{
     mi_free, mi_malloc, mi_malloc_aligned, mi_realloc, mi_realloc_aligned, mi_zalloc, mi_zalloc_aligned,
 };
 
-/// mimalloc's blocks of this size and more are aligned to it: `MI_MAX_ALIGN_SIZE` in its `types.h`. Smaller blocks are aligned
-/// to the power of two that is not above their size.
+/// mimalloc's blocks of this size and more are aligned to it: `MI_MAX_ALIGN_SIZE` in its `types.h`. Smaller blocks are
+/// aligned to the power of two that is not above their size.
 const NATURAL_ALIGN_MAX: usize = 16;
 
 /// mimalloc as the global allocator.
 #[derive(Debug)]
 pub struct Allocator;
 
-/// Whether a plain block has the alignment that is asked for.
+/// Returns whether a plain block has the alignment that is asked for.
 const fn is_natural(size: usize, align: usize) -> bool {
     align <= NATURAL_ALIGN_MAX && align <= size
 }
 
-// SAFETY: every block comes from mimalloc and goes back to it, `realloc` keeps its contents, and `is_natural` leaves out the
-// alignments that a plain block may not have. None of these functions unwinds.
+// SAFETY: every block comes from mimalloc and goes back to it, `realloc` keeps its contents, and `is_natural` leaves
+// out the alignments that a plain block may not have. None of these functions unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

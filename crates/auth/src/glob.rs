@@ -1,5 +1,5 @@
-//! Patterns of names: `*` stands for any run of characters, `?` for one. Nothing else is special, so that resource names
-//! with brackets and dots mean themselves.
+//! Patterns of names: `*` stands for any run of characters, `?` for one. Nothing else is special, so that resource
+//! names with brackets and dots mean themselves.
 
 /// Returns whether `pattern` matches all of `text`. At worst the product of their lengths, and both are short.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {

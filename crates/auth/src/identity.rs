@@ -112,7 +112,8 @@ fn is_unseen(c: char) -> bool {
         Format | LineSeparator | ParagraphSeparator | SpaceSeparator
     ) || matches!(
         c,
-        // The no-break hyphen, the combining grapheme joiner, fillers and variation selectors have categories of their own.
+        // The no-break hyphen, the combining grapheme joiner, fillers and variation selectors have categories of their
+        // own.
         '\u{2011}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{3164}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}'
     )

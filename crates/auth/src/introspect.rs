@@ -1,5 +1,6 @@
-//! Opaque tokens: the provider is asked about each (RFC 7662), and its answer is kept for a short while under the token's
-//! digest. A token the provider does not know is remembered, too, so that it is not asked about again and again.
+//! Opaque tokens: the provider is asked about each (RFC 7662), and its answer is kept for a short while under the
+//! token's digest. A token the provider does not know is remembered, too, so that it is not asked about again and
+//! again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +64,7 @@ pub struct Introspection {
 struct Answer {
     outcome: Result<Arc<Principal>, IntrospectError>,
     until_us: u64,
-    /// Of the token itself, in seconds since 1970.
+    /// The end of the token itself, in seconds since 1970.
     expires_at_s: Option<u64>,
 }
 

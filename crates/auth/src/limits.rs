@@ -14,7 +14,7 @@ const PRINCIPALS_MAX: usize = 100_000;
 pub struct Limits {
     /// Claims, leases and locks that wait or are held.
     pub live_claims: Option<u32>,
-    /// Those of them that wait.
+    /// The part of them that waits.
     pub waiters: Option<u32>,
     pub requests: Option<RequestRate>,
 }

@@ -1,4 +1,5 @@
-//! Borrows a slot of a pool: `cargo run -p leasehold-client --example pool -- UUID`. Without an id it makes a pool of its own.
+//! Borrows a slot of a pool: `cargo run -p leasehold-client --example pool -- UUID`. Without an id it makes a pool of
+//! its own.
 
 use std::time::Duration;
 

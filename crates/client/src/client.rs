@@ -69,7 +69,8 @@ pub struct ClientBuilder {
 
 impl Client {
     /// From the environment: `LEASEHOLD_URL` (several with commas between them; `http://127.0.0.1:8080` without it),
-    /// `LEASEHOLD_TOKEN_FILE` or `LEASEHOLD_TOKEN`, `LEASEHOLD_CA_FILE`, `LEASEHOLD_CERT_FILE` and `LEASEHOLD_KEY_FILE`.
+    /// `LEASEHOLD_TOKEN_FILE` or `LEASEHOLD_TOKEN`, `LEASEHOLD_CA_FILE`, `LEASEHOLD_CERT_FILE` and
+    /// `LEASEHOLD_KEY_FILE`.
     pub fn from_env() -> Result<Client, Error> {
         ClientBuilder::from_env()?.build()
     }
@@ -111,7 +112,8 @@ impl Client {
         Ok(Lease::new(held.map_err(|_| Error::Closed)?, Arc::clone(&self.worker)))
     }
 
-    /// Renews a lease once, for programs that hold it over several processes. It may be late: the service says whether it was.
+    /// Renews a lease once, for programs that hold it over several processes. It may be late: the service says whether
+    /// it was.
     pub async fn renew(&self, handover: &Handover) -> Result<Handover, Error> {
         let (core, mut renewed) = (Arc::clone(&self.worker.core), handover.clone());
         let task = self.worker.spawn(async move {
@@ -256,8 +258,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The first part of the name that locks are held under, `user@host` unless set. Where the service binds lock clients, the
-    /// name that the caller signs on with.
+    /// The first part of the name that locks are held under, `user@host` unless set. Where the service binds lock
+    /// clients, the name that the caller signs on with.
     #[must_use]
     pub fn name(mut self, name: &str) -> ClientBuilder {
         self.name = Some(name.to_owned());
@@ -271,8 +273,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one call waits before the next one takes over its place: 5 to 290 s, 50 s unless set, as proxies cut calls off
-    /// at a minute.
+    /// How long one call waits before the next one takes over its place: 5 to 290 s, 50 s unless set, as proxies cut
+    /// calls off at a minute.
     #[must_use]
     pub fn round(mut self, round: Duration) -> ClientBuilder {
         self.round = Some(round);

@@ -1,5 +1,6 @@
-//! The lease clock: it counts while the machine sleeps, and it is the only clock that decides. `std::time::Instant` and the
-//! timers of tokio stop during suspend on Linux, so they are used to wake up and never to judge whether a lease is held.
+//! The lease clock: it counts while the machine sleeps, and it is the only clock that decides. `std::time::Instant` and
+//! the timers of tokio stop during suspend on Linux, so they are used to wake up and never to judge whether a lease is
+//! held.
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;

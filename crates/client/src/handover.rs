@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::dialect::{Id, Kind};
 use crate::terms::Terms;
 
-/// Everything that a process on this machine needs to hold a lease. It is a credential: serialise it to trusted places only; its
-/// `Debug` shows no id.
+/// Everything that a process on this machine needs to hold a lease. It is a credential: serialise it to trusted places
+/// only; its `Debug` shows no id.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Handover {
     pub(crate) id: Id,

@@ -18,10 +18,11 @@ const RELEASE: Duration = Duration::from_secs(5);
 
 /// A lease that is held. The client's own thread renews it.
 ///
-/// A lease alone cannot stop a holder that was paused from acting too late: call [`check`](Lease::check) before each effect,
-/// and where that matters have the resource compare the [`token`](Lease::token).
+/// A lease alone cannot stop a holder that was paused from acting too late: call [`check`](Lease::check) before each
+/// effect, and where that matters have the resource compare the [`token`](Lease::token).
 ///
-/// Dropped, it is given back by the client's thread, and a warning is logged: [`release`](Lease::release) says how that went.
+/// Dropped, it is given back by the client's thread, and a warning is logged: [`release`](Lease::release) says how that
+/// went.
 pub struct Lease {
     held: Arc<Held>,
     worker: Arc<Worker>,
@@ -90,8 +91,8 @@ impl Lease {
         }
     }
 
-    /// Runs something while it is held: dropped when the lease is lost, and an error when it was lost in the meantime. The
-    /// lease is not released.
+    /// Runs something while it is held: dropped when the lease is lost, and an error when it was lost in the meantime.
+    /// The lease is not released.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         self.check()?;
         tokio::select! {
@@ -101,8 +102,8 @@ impl Lease {
         }
     }
 
-    /// Gives it back: renewal ends, then the release is sent for up to five seconds. Asked again, the answer is the same; a
-    /// future that is dropped does not undo it. An error only where nothing could be done: in a fork.
+    /// Gives it back: renewal ends, then the release is sent for up to five seconds. Asked again, the answer is the
+    /// same; a future that is dropped does not undo it. An error only where nothing could be done: in a fork.
     pub async fn release(&self) -> Result<Released, Error> {
         self.is_done.store(true, std::sync::atomic::Ordering::SeqCst);
         if let Some(loss) = self.held.loss(&self.worker.core)

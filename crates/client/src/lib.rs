@@ -16,16 +16,18 @@
 //! # fn copy(_: &str, _: u64) {}
 //! ```
 //!
-//! - A lease is renewed by a thread of the client's own, so that a user's runtime that is blocked or has ended does not matter.
-//! - [`Lease::held`], [`Lease::check`] and [`Lease::token`] compare a clock that counts while the machine sleeps with a deadline
-//!   that counts from before the last answered request was sent. A process that was stopped sees the loss before any timer runs.
+//! - A lease is renewed by a thread of the client's own, so that a user's runtime that is blocked or has ended does not
+//!   matter.
+//! - [`Lease::held`], [`Lease::check`] and [`Lease::token`] compare a clock that counts while the machine sleeps with a
+//!   deadline that counts from before the last answered request was sent. A process that was stopped sees the loss
+//!   before any timer runs.
 //! - Every acquisition has a name of its own, and an unknown outcome is found out by sending the same bytes again.
 //!   Waiting goes on over rounds, restarts and addresses.
 //! - A lost lease stays lost. It is never acquired again behind its holder's back.
 //! - An acquisition whose future is dropped leaves nothing behind.
 //!
-//! No client can protect a resource from a holder that was paused without noticing: only the fencing token can, checked by the
-//! resource. The rules that all clients of Leasehold share are in `docs/clients.md`.
+//! No client can protect a resource from a holder that was paused without noticing: only the fencing token can, checked
+//! by the resource. The rules that all clients of Leasehold share are in `docs/clients.md`.
 //!
 //! Forked processes cannot use a client of their parent: every lease is lost there, and nothing is sent.
 //!

@@ -80,8 +80,8 @@ impl Request {
         self
     }
 
-    /// Gives up with [`Error::Unavailable`] when no address answered at all for so long. Unless set, a service that is away is
-    /// waited for like a lease that is held.
+    /// Gives up with [`Error::Unavailable`] when no address answered at all for so long. Unless set, a service that is
+    /// away is waited for like a lease that is held.
     pub fn unreachable_after(mut self, limit: Duration) -> Request {
         self.wish.unreachable_after = Some(limit);
         self
@@ -93,8 +93,8 @@ impl Request {
         self
     }
 
-    /// Goes on renewing the same token after the deadline, until the service says that the lease ended. For work that is
-    /// guarded by the token; the lease counts as lost in the meantime.
+    /// Goes on renewing the same token after the deadline, until the service says that the lease ended. For work that
+    /// is guarded by the token; the lease counts as lost in the meantime.
     pub fn renew_after_loss(mut self) -> Request {
         self.wish.persists = true;
         self

@@ -1,5 +1,5 @@
-//! The outcome table: what each answer, and each way of getting none, means to a caller that acquires, holds or releases.
-//! Pure, so that every row is a line of a test. `worker` carries it out.
+//! The outcome table: what each answer, and each way of getting none, means to a caller that acquires, holds or
+//! releases. Pure, so that every row is a line of a test. `worker` carries it out.
 
 use std::time::Duration;
 

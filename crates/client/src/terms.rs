@@ -1,5 +1,6 @@
-//! The arithmetic of a lease: every point in time follows from when its last answered request was sent and from the length
-//! that was answered. No clock, no IO, no randomness: a caller passes in a factor from 0 to 1 where one is drawn.
+//! The arithmetic of a lease: every point in time follows from when its last answered request was sent and from the
+//! length that was answered. No clock, no IO, no randomness: a caller passes in a factor from 0 to 1 where one is
+//! drawn.
 //!
 //! ```text
 //! sent ──── renew (a third) ──────────── at risk ─────────── kill ── deadline ─ ends at the service, or later

@@ -1,5 +1,5 @@
-//! Holds the account of bytes against the memory that the process really has, shape by shape. Each is filled, thinned out
-//! to a fifth in no particular order, and filled again with something else, as the worst that callers could do.
+//! Holds the account of bytes against the memory that the process really has, shape by shape. Each is filled, thinned
+//! out to a fifth in no particular order, and filled again with something else, as the worst that callers could do.
 //!
 //! `cargo run --release -p leasehold-engine --example bytes -- [MiB of state, 200]`
 

@@ -172,8 +172,8 @@ impl State {
             self.vacate(cix);
         }
         let claim = &self.claims[cix];
-        // A key stands for a lease or a standing claim; a wait that came to nothing leaves no trace, unless its caller gave
-        // it up by its key.
+        // A key stands for a lease or a standing claim; a wait that came to nothing leaves no trace, unless its caller
+        // gave it up by its key.
         let is_undone = how == Ending::HandedBack && !planted!(KeySpentByHandBack);
         let is_spent = claim.is_granted() || how == Ending::Released;
         let keeps_name = !is_undone && (kind == Kind::Claim || is_spent);

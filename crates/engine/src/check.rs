@@ -1,4 +1,5 @@
-//! The invariants, asserted. Tests and simulations call this after every step; it walks everything, so serving does not.
+//! The invariants, asserted. Tests and simulations call this after every step; it walks everything, so serving does
+//! not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

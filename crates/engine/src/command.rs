@@ -169,8 +169,8 @@ impl Acquire {
     }
 }
 
-/// The principal that a claim of this kind belongs to. The client of a lock is a name that its caller chose, so that it owns
-/// nothing; elsewhere it is the name that its caller signed on with.
+/// The principal that a claim of this kind belongs to. The client of a lock is a name that its caller chose, so that it
+/// owns nothing; elsewhere it is the name that its caller signed on with.
 pub(crate) fn owner<T>(kind: Kind, client: Option<T>, principal: Option<T>) -> Option<T> {
     match kind {
         Kind::Lock => principal,

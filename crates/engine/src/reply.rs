@@ -185,17 +185,17 @@ pub struct ClaimView {
     pub history: History,
     /// How long it waited, or has waited so far.
     pub waiting_us: u64,
-    /// Once it was active.
+    /// How long it was active, once it was.
     pub active_us: Option<u64>,
-    /// While it is active: what is left.
+    /// The rest of its lease, while it is active.
     pub ttl_us: Option<u64>,
-    /// Of its last grant.
+    /// The token of its last grant.
     pub token: Option<Token>,
     /// While it waits: 1 is next.
     pub queue_position: Option<u32>,
     /// While it waits: the holders it waits for, the first `HOLDERS_SHOWN_TO_WAITERS` by slot …
     pub holders: Vec<Holder>,
-    /// … of so many.
+    /// … of this many.
     pub holders_in_all: u32,
     /// Its place in the order of creation, to page on from.
     pub order: u64,
@@ -279,7 +279,7 @@ impl Refusal {
     }
 }
 
-/// Why not. An ordinary answer, not an error.
+/// A negative answer: an ordinary answer, not an error.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
     /// No such pool.

@@ -113,7 +113,7 @@ pub struct HolderLine {
     pub token: Token,
     /// The lock's client, or the owner of the claim.
     pub client: Option<Arc<str>>,
-    /// Of the claims dialect, whose ids are no secrets.
+    /// Its id, for the claims dialect, whose ids are no secrets.
     pub claim: Option<ClaimId>,
     /// When it was granted, by the wall clock.
     pub since: Wall,

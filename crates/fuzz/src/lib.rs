@@ -1,8 +1,8 @@
-//! Fuzzing as an ordinary test, with nothing but std: the kept corpus of a target (`fuzz/corpus/<target>`) is replayed, and
-//! then mutated from a seed, so that every run on every machine does the same. A target reduces each input to a number
-//! of its choosing; an input that leads to a number not seen before is mutated further. That is coverage by hand:
-//! cheaper than the compiler's, and enough to walk past a parser's first refusal. The compiler's is for `make fuzz`,
-//! which uses the same targets and adds to the same corpus.
+//! Fuzzing as an ordinary test, with nothing but std: the kept corpus of a target (`fuzz/corpus/<target>`) is replayed,
+//! and then mutated from a seed, so that every run on every machine does the same. A target reduces each input to a
+//! number of its choosing; an input that leads to a number not seen before is mutated further. That is coverage by
+//! hand: cheaper than the compiler's, and enough to walk past a parser's first refusal. The compiler's is for
+//! `make fuzz`, which uses the same targets and adds to the same corpus.
 //!
 //! `LEASEHOLD_FUZZ` multiplies the length of a run, `LEASEHOLD_FUZZ_SEED` sets where it starts.
 

@@ -1,8 +1,8 @@
 //! Histories: the calls and answers of a service's clients, and a check whether they can be true. The checks never ask
 //! the service itself.
 //!
-//! Every answer carries its position in the journal, so the order need not be guessed (`order`): sorted by position, the
-//! answers are a witness. Two checks go along it.
+//! Every answer carries its position in the journal, so the order need not be guessed (`order`): sorted by position,
+//! the answers are a witness. Two checks go along it.
 //!
 //! * [`check`] knows pools. It carries possible unheard effects as bounds, in one walk of O(n log n), however many
 //!   calls went unanswered, and overlooks a little. The simulation runs it on every world.

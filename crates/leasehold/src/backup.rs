@@ -1,5 +1,5 @@
-//! `leasehold backup`: one file with everything that was acknowledged when it began, made while the server goes on. It gets its
-//! name only once it is whole, verified and on the disk, so a file of that name can be trusted.
+//! `leasehold backup`: one file with everything that was acknowledged when it began, made while the server goes on. It
+//! gets its name only once it is whole, verified and on the disk, so a file of that name can be trusted.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -96,8 +96,8 @@ pub(crate) enum PolicyCommand {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CheckArgs {
-    /// A data directory, of a server that runs or not, or a file that `leasehold backup` wrote [default: as for serve, from the
-    /// environment and the configuration]
+    /// A data directory, of a server that runs or not, or a file that `leasehold backup` wrote
+    /// [default: as for serve, from the environment and the configuration]
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<PathBuf>,
 
@@ -145,7 +145,7 @@ pub(crate) struct PruneArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
-    /// Of resources and locks whose name begins with this; pools have no names
+    /// Only resources and locks whose name begins with this; pools have no names
     #[arg(long, value_name = "PREFIX")]
     pub(crate) resource: Option<String>,
 
@@ -157,15 +157,15 @@ pub(crate) struct PruneArgs {
     #[arg(long)]
     pub(crate) status: Option<String>,
 
-    /// Of this client or owner
+    /// Only claims of this client or owner
     #[arg(long, value_name = "NAME")]
     pub(crate) owner: Option<String>,
 
-    /// Ended, or if it has not ended asked for, at least this long ago; downtime does not count
+    /// Only claims that ended, or if they have not ended were made, at least this long ago; downtime does not count
     #[arg(long, value_name = "DURATION")]
     pub(crate) older_than: Option<String>,
 
-    /// With more metadata than this
+    /// Only claims with more metadata than this
     #[arg(long, value_name = "SIZE")]
     pub(crate) metadata_over: Option<String>,
 
@@ -250,8 +250,8 @@ the configuration file (max_ttl = \"24h\"). Options come before the environment,
 file itself may be named by LEASEHOLD_CONFIG.
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 data directory in use, 4 journal damaged, 5 store failed.";
 
-/// One field a setting, named as in `config::KEYS`. All of them are text here, so that a value is checked by the same rule
-/// and gets the same sentence wherever it comes from.
+/// One field a setting, named as in `config::KEYS`. All of them are text here, so that a value is checked by the same
+/// rule and gets the same sentence wherever it comes from.
 #[derive(Args, Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that stands alone")]
 pub(crate) struct ServeArgs {
@@ -343,8 +343,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) max_connections: Option<String>,
 
-    /// Most connections of one address, this machine's own included [default: three quarters of them all, and no limit for
-    /// this machine's own]
+    /// Most connections of one address, this machine's own included [default: three quarters of them all, and no limit
+    /// for this machine's own]
     #[arg(long, value_name = "N")]
     pub(crate) max_connections_per_address: Option<String>,
 
@@ -370,8 +370,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NETWORKS")]
     pub(crate) trusted_proxies: Option<String>,
 
-    /// Host names that callers use, beside this machine's addresses and the host of the public URL. On loopback any other
-    /// name is refused; elsewhere once this is set
+    /// Host names that callers use, beside this machine's addresses and the host of the public URL. On loopback any
+    /// other name is refused; elsewhere once this is set
     #[arg(long, value_name = "NAMES")]
     pub(crate) allowed_hosts: Option<String>,
 

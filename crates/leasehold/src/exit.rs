@@ -15,8 +15,8 @@ pub(crate) enum Exit {
     Usage,
     /// Another process uses the data directory.
     Locked,
-    /// The journal is damaged, or its files were taken away while serving. Serving on would be a guess, and a start could
-    /// begin with nothing; the message says where and what to do.
+    /// The journal is damaged, or its files were taken away while serving. Serving on would be a guess, and a start
+    /// could begin with nothing; the message says where and what to do.
     Damaged,
     /// The store failed in a way that leaves unknown what is durable. Start again to recover from the journal.
     StoreFailed,
@@ -42,7 +42,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl From<&StoreError> for Exit {
-    /// Of an error before anything was served.
+    /// The exit code of an error before anything was served.
     fn from(error: &StoreError) -> Self {
         match error {
             StoreError::Locked { .. } => Exit::Locked,

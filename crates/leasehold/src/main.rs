@@ -41,7 +41,8 @@ mod token;
 static ALLOCATOR: leasehold_allocator::Allocator = leasehold_allocator::Allocator;
 
 fn main() -> ExitCode {
-    // The processes of `run` come first: a command waits for them, and reading the whole command line takes longer than they do.
+    // The processes of `run` come first: a command waits for them, and reading the whole command line takes longer than
+    // they do.
     #[cfg(unix)]
     if let Some(exit) = run::hidden(std::env::args_os()) {
         return exit.into();

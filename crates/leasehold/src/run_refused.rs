@@ -1,4 +1,5 @@
-//! `leasehold run` where there are no process groups and signals to keep its promises with: it says so, and starts nothing.
+//! `leasehold run` where there are no process groups and signals to keep its promises with: it says so, and starts
+//! nothing.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Sign-on while serving: made from the configuration at the start, and again on SIGHUP, together with the certificate (`tls`),
-//! without touching a connection. A wrong configuration is reported, and the one in force stays in full.
+//! Sign-on while serving: made from the configuration at the start, and again on SIGHUP, together with the certificate
+//! (`tls`), without touching a connection. A wrong configuration is reported, and the one in force stays in full.
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ pub(crate) struct InForce {
     pub(crate) tls: Option<Arc<Keeper>>,
 }
 
-/// Reads the configuration again at every SIGHUP, for as long as it is polled. The handler is in place when this returns.
+/// Reads the configuration again at every SIGHUP, for as long as it is polled. The handler is in place when this
+/// returns.
 #[cfg(unix)]
 pub(crate) fn reload_when_told(args: ServeArgs, in_force: InForce) -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -158,8 +158,8 @@ impl Texts {
         })
     }
 
-    /// Of all of them, each with its length in front: what moves from one to another is a change. Only this is kept, so that
-    /// the key is in memory once.
+    /// A digest of all of them, each with its length in front: bytes that move from one to another are a change. Only
+    /// this is kept, so that the key is in memory once.
     fn digest(&self) -> Digest {
         let mut all = Vec::new();
         for text in [Some(&self.cert), Some(&self.key), self.ca.as_ref(), self.crl.as_ref()].into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! Spans of requests and commits, for builds with the feature `otlp`; in others everything here is empty and costs nothing.
-//! The binary sends the spans. Routes are patterns and pools have no name, as everywhere.
+//! Spans of requests and commits, for builds with the feature `otlp`; in others everything here is empty and costs
+//! nothing. The binary sends the spans. Routes are patterns and pools have no name, as everywhere.
 
 #[cfg(feature = "otlp")]
 pub(crate) use on::*;

@@ -1,5 +1,5 @@
-//! The driver with real threads and clocks, around a store that hangs wherever it is told to: time stands still for holders,
-//! the end comes all the same, and long queues hold up no other caller.
+//! The driver with real threads and clocks, around a store that hangs wherever it is told to: time stands still for
+//! holders, the end comes all the same, and long queues hold up no other caller.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
 

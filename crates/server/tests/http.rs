@@ -1,5 +1,5 @@
-//! The HTTP plumbing over real sockets: limits at and one past, clients that are slow, silent or leave, and shutting down.
-//! The handlers here are toys. Timeouts are set to milliseconds and always awaited by their effect.
+//! The HTTP plumbing over real sockets: limits at and one past, clients that are slow, silent or leave, and shutting
+//! down. The handlers here are toys. Timeouts are set to milliseconds and always awaited by their effect.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::future::{Future, pending};

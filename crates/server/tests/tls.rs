@@ -1,5 +1,5 @@
-//! TLS over real sockets: handshakes that are slow or never come, deadlines and limits that hold as they do without it. The
-//! handler is a toy. Timeouts are set to milliseconds and always awaited by their effect.
+//! TLS over real sockets: handshakes that are slow or never come, deadlines and limits that hold as they do without it.
+//! The handler is a toy. Timeouts are set to milliseconds and always awaited by their effect.
 #![expect(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::future::pending;

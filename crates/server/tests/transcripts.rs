@@ -108,8 +108,8 @@ fn every_number_is_used_once_and_every_promise_is_stated() {
     assert!(titles.len() >= TRANSCRIPTS_MIN, "only {} transcripts are left", titles.len());
 }
 
-/// Statuses that the document lists and no transcript can bring about: they take a page, which is not text, a provider to log in
-/// at, or a stream, which does not end.
+/// Statuses that the document lists and no transcript can bring about: they take a page, which is not text, a provider
+/// to log in at, or a stream, which does not end.
 const SEEN_ELSEWHERE: [&str; 9] =
     ["callback", "login", "logout", "dashboard", "dashboardFile", "docs", "docsFile", "events", "openapi"];
 

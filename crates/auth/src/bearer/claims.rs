@@ -23,7 +23,7 @@ pub struct Expected {
     pub groups_claim: ClaimPath,
     pub name_prefix: String,
     pub group_prefix: String,
-    /// Of a login under way; access tokens have none.
+    /// The nonce of a login under way; access tokens have none.
     pub nonce: Option<String>,
 }
 

@@ -75,8 +75,8 @@ fn modulus_len(n: &str) -> Option<usize> {
     Some(bytes.iter().skip_while(|&&byte| byte == 0).count())
 }
 
-/// The usable keys of a JWKS document; `None` if it is none. Keys we cannot use are passed over: providers publish them for
-/// others.
+/// The usable keys of a JWKS document; `None` if it is none. Keys we cannot use are passed over: providers publish them
+/// for others.
 pub fn keys_of(document: &[u8]) -> Option<Vec<VerifyingKey>> {
     let document = json::parse(document).ok()?;
     let Some(Value::Array(keys)) = document.get("keys") else { return None };

@@ -1,5 +1,5 @@
-//! JWTs of an OpenID provider: taken apart strictly, checked by a key that was looked up (never one that came along), and
-//! turned into a principal. `jwks` finds the keys.
+//! JWTs of an OpenID provider: taken apart strictly, checked by a key that was looked up (never one that came along),
+//! and turned into a principal. `jwks` finds the keys.
 //!
 //! ```text
 //! header.claims.signature ─ Unverified::parse ─▶ alg, kid ─▶ (a key of the provider) ─ verify ─▶ Verified
@@ -104,8 +104,8 @@ fn refuse_foreign_keys(header: &Map<String, Value>) -> Result<(), BearerError> {
     Ok(())
 }
 
-/// Access tokens are `at+jwt` (RFC 9068) or plain `JWT`. Others, such as logout tokens, are signed with the same keys and
-/// mean something else.
+/// Access tokens are `at+jwt` (RFC 9068) or plain `JWT`. Others, such as logout tokens, are signed with the same keys
+/// and mean something else.
 fn check_type(header: &Map<String, Value>) -> Result<(), BearerError> {
     match header.get("typ") {
         None => Ok(()),

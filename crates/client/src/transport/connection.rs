@@ -1,4 +1,5 @@
-//! One connection: made within two seconds, TLS included, used by one call at a time, and gone when a call on it is given up.
+//! One connection: made within two seconds, TLS included, used by one call at a time, and gone when a call on it is
+//! given up.
 
 use std::error::Error as StdError;
 use std::io;

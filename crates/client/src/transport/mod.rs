@@ -238,8 +238,8 @@ impl Transport {
         heard
     }
 
-    /// On an idle connection if there is one. If that fails before the answer begins, the other side had closed it: once more,
-    /// on a new one.
+    /// On an idle connection if there is one. If that fails before the answer begins, the other side had closed it:
+    /// once more, on a new one.
     async fn exchange(
         &self,
         at: usize,

@@ -1,5 +1,5 @@
-//! The stream of events (`GET /v1/events`), read event by event. It ends with its connection; a reader goes on after the id of
-//! the last event it has.
+//! The stream of events (`GET /v1/events`), read event by event. It ends with its connection; a reader goes on after
+//! the id of the last event it has.
 
 use std::collections::VecDeque;
 use std::time::Duration;

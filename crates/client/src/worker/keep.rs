@@ -19,7 +19,7 @@ use crate::watch::Step;
 
 /// While a lease is held no timer sleeps for longer: timers stop with the machine.
 const SLICE: Duration = Duration::from_secs(1);
-/// Of a single renewal.
+/// The most attempts of a single renewal.
 const ATTEMPTS: u32 = 4;
 
 type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -57,7 +57,8 @@ pub(super) async fn keep(core: Arc<Core>, held: Weak<Held>) {
             Step::Lose => {
                 lease.tell_lost(&core);
                 if !lease.persists || lease.watch().loss(now).is_some_and(|cause| cause.is_told_by_service()) {
-                    // It may still be held at the service: one release, best effort. Not from here, as it ends this task.
+                    // It may still be held at the service: one release, best effort. Not from here, as it ends this
+                    // task.
                     let core = Arc::clone(&core);
                     tokio::spawn(async move { lease.release(&core, super::SETTLE).await });
                     return;

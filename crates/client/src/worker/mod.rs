@@ -1,5 +1,5 @@
-//! The worker of a client: one OS thread with a runtime of its own, so that a user's runtime that is blocked or has ended does
-//! not matter to the leases. Everything that talks to the service runs here.
+//! The worker of a client: one OS thread with a runtime of its own, so that a user's runtime that is blocked or has
+//! ended does not matter to the leases. Everything that talks to the service runs here.
 //!
 //! ```text
 //! caller ── spawn ─▶ acquire ── grant ─▶ keep (renews until lost or released) ── release

@@ -1,6 +1,6 @@
-//! The search for a lease under one name: calls that wait in rounds, each joining the place of the one before, until one is
-//! granted. Claims stand in their queue by themselves; pools and locks keep a place as long as a call that joined it, so the next
-//! round begins before the last one ends.
+//! The search for a lease under one name: calls that wait in rounds, each joining the place of the one before, until
+//! one is granted. Claims stand in their queue by themselves; pools and locks keep a place as long as a call that
+//! joined it, so the next round begins before the last one ends.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,7 +9,7 @@ use super::{Cix, Rix, State};
 pub(crate) struct Account {
     /// Everything, ended claims included.
     pub(crate) total: u64,
-    /// Of that, claims that ended and locks that lapsed.
+    /// The part of it that ended claims and lapsed locks take.
     pub(crate) retained: u64,
 }
 

@@ -62,8 +62,9 @@ pub fn of_claim(
 ) -> u64 {
     let is_plain = kind == Kind::Pool && [client, principal, metadata] == [None; 3] && key.is_none();
     let extra = if is_plain { 0 } else { EXTRA };
-    // An owner's name is stored once more in the count of its claims: the client, and for a lock the principal. A lock's client
-    // is reckoned like an owner all the same. While the client waits for a lock, a lookup finds it by its name, too.
+    // An owner's name is stored once more in the count of its claims: the client, and for a lock the principal. A
+    // lock's client is reckoned like an owner all the same. While the client waits for a lock, a lookup finds it by its
+    // name, too.
     let found_by_client = if kind == Kind::Lock { NAME } else { 0 };
     let client = client.map_or(0, |client| OWNER + found_by_client + 2 * text(client.len()));
     let principal = principal.map_or(0, |principal| OWNER + POINTER + 2 * text(principal.len()));

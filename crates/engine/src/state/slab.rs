@@ -56,8 +56,8 @@ impl<T> std::fmt::Debug for Ix<T> {
     }
 }
 
-/// Entries are allocated this many at a time. One growing vector would be copied whole each time it doubles, which takes
-/// three times its size for a moment, and long under the engine's lock.
+/// Entries are allocated this many at a time. One growing vector would be copied whole each time it doubles, which
+/// takes three times its size for a moment, and long under the engine's lock.
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 10;
 

@@ -1,6 +1,7 @@
 //! The rules of Leasehold once more, deliberately naive: two vectors, linear scans, no index, no cleverness. Written
 //! from the HTTP contract and the design, not from the engine, so that the two can disagree. Facts serve as rows,
-//! because a row is then compared whole. Finding rows is in `naive_rows`, showing them in `naive_views`; this file decides and changes.
+//! because a row is then compared whole. Finding rows is in `naive_rows`, showing them in `naive_views`; this file
+//! decides and changes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! How many callers share a claim: a request repeated under its key, and a lock asked for again by its client, lead to the
-//! claim of the first. The claim is handed back only when none of these callers could be told; this file counts them.
+//! How many callers share a claim: a request repeated under its key, and a lock asked for again by its client, lead to
+//! the claim of the first. The claim is handed back only when none of these callers could be told; this file counts
+//! them.
 //!
 //! The counts are only in memory, and only for shared claims: a claim that no caller learned of from this process will
 //! not be told by the next process either.
@@ -15,8 +16,8 @@ pub(super) struct Company {
 
 #[derive(Clone, Copy, Debug)]
 enum Sharers {
-    /// So many callers were told of it or are about to be. The first is one of them, whether it was told long ago or has
-    /// its answer still to come.
+    /// So many callers were told of it or are about to be. The first is one of them, whether it was told long ago or
+    /// has its answer still to come.
     Callers(u32),
     /// A caller has shown that it knows of the claim. Counting is over, but the callers counted so far may still leave.
     Known,

@@ -5,8 +5,8 @@ use leasehold_engine::planted;
 use super::bytes::Reader;
 use super::error::{Problem, RecordError};
 
-/// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept, version 3
-/// the principals of locks; each has everything that the version before it has.
+/// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept,
+/// version 3 the principals of locks; each has everything that the version before it has.
 pub const FORMAT_VERSION: u16 = 3;
 
 pub(super) const MAGIC_BYTES: usize = 4;

@@ -1,5 +1,5 @@
-//! The rest of the command line: commands that look at a service or change it. Data goes to standard output, everything else to
-//! standard error.
+//! The rest of the command line: commands that look at a service or change it. Data goes to standard output, everything
+//! else to standard error.
 
 mod args;
 mod demo;

@@ -98,7 +98,7 @@ pub(super) async fn revoke(client: &Client, args: &RevokeArgs) -> Result<(), Fai
     if reply.json()["revoked"] == true { Ok(()) } else { Err(Failed::Refused("that grant had ended before".into())) }
 }
 
-/// Of version 4.
+/// A UUID of version 4.
 fn random_uuid() -> String {
     let random = rand::random::<u128>() & !(0xf << 76) & !(0x3 << 62) | 4 << 76 | 0x2 << 62;
     let hex = format!("{random:032x}");

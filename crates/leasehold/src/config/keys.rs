@@ -42,7 +42,7 @@ pub(crate) enum Rule {
     Bool,
     Duration(RangeInclusive<u64>),
     Integer(RangeInclusive<u64>),
-    /// Of bytes.
+    /// A number of bytes.
     Size(RangeInclusive<u64>),
     Url,
     /// Addresses and networks.

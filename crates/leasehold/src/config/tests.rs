@@ -1,4 +1,5 @@
-//! Precedence and mistakes, by tables: flags, environment and file go in, a value and its source or a sentence comes out.
+//! Precedence and mistakes, by tables: flags, environment and file go in, a value and its source or a sentence comes
+//! out.
 
 use clap::Parser as _;
 

@@ -1,5 +1,5 @@
-//! `leasehold healthcheck`: asks the server on this machine whether it is well. For containers, which have no curl; reads the
-//! same environment and configuration as `serve`, so it needs no arguments there.
+//! `leasehold healthcheck`: asks the server on this machine whether it is well. For containers, which have no curl;
+//! reads the same environment and configuration as `serve`, so it needs no arguments there.
 
 mod tls;
 

@@ -67,7 +67,8 @@ impl Prepared {
     }
 }
 
-/// Starts the child, which gets its own process group. From the main thread: the signal of a parent's death follows the thread.
+/// Starts the child, which gets its own process group. From the main thread: the signal of a parent's death follows the
+/// thread.
 pub(super) fn prepare(program: &Path, command: &[OsString], environment: &[(&str, String)]) -> io::Result<Prepared> {
     // Not closed on exec: the child finds its end by the number.
     let (wait, go) = rustix::pipe::pipe()?;
@@ -86,7 +87,8 @@ fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
 }
 
-/// The process that becomes the command, with the arguments that `prepare` gives it. Returns only when it fails, with an exit code.
+/// The process that becomes the command, with the arguments that `prepare` gives it. Returns only when it fails, with
+/// an exit code.
 pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> u8 {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let (Some(go), Some(parent)) = (number(), number()) else { return 125 };

@@ -26,7 +26,7 @@ impl Group {
 
     #[cfg(not(target_os = "linux"))]
     pub(super) fn is_alive(self) -> bool {
-        // Of a leader that was not waited for EPERM tells, as it cannot be sent anything.
+        // EPERM means a leader that was not waited for, as it cannot be sent anything.
         matches!(killpg(self.0, None), Ok(()))
     }
 }

@@ -1,5 +1,5 @@
-//! The keeper: the process that renews. It lives apart from front, so that front may be stopped or killed: it then ends the
-//! command before the lease can pass to another, and gives the lease back.
+//! The keeper: the process that renews. It lives apart from front, so that front may be stopped or killed: it then ends
+//! the command before the lease can pass to another, and gives the lease back.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,5 @@
-//! The line between front and keeper: one JSON object a line over a socket pair, which ends with either of them. It carries
-//! credentials, so it is never shown.
+//! The line between front and keeper: one JSON object a line over a socket pair, which ends with either of them. It
+//! carries credentials, so it is never shown.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;

@@ -63,8 +63,8 @@ struct Outcome {
     dies_of: Option<(Signal, bool)>,
 }
 
-/// The keeper, and the process that becomes the command: `run` starts itself again with a first word that is not for users. The
-/// exit code, or `None` when the line is a user's.
+/// The keeper, and the process that becomes the command: `run` starts itself again with a first word that is not for
+/// users. The exit code, or `None` when the line is a user's.
 pub(crate) fn hidden(mut line: impl Iterator<Item = OsString>) -> Option<u8> {
     match line.nth(1)?.to_str()? {
         keeper::WORD => Some(keeper::run()),

@@ -1,5 +1,5 @@
-//! Signals without handlers: those that matter are blocked in every thread, and one thread waits for them. The process keeps the
-//! default dispositions, so that it can stop and die of a signal like any other.
+//! Signals without handlers: those that matter are blocked in every thread, and one thread waits for them. The process
+//! keeps the default dispositions, so that it can stop and die of a signal like any other.
 
 use std::sync::mpsc::Sender;
 

@@ -62,7 +62,8 @@ pub(super) fn begin(request: Request, events: &Sender<Event>) -> std::io::Result
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     {
-        // Where SIGCHLD was ignored, the end of the command would not be told. A handler that does nothing changes that.
+        // Where SIGCHLD was ignored, the end of the command would not be told. A handler that does nothing changes
+        // that.
         let _context = runtime.enter();
         drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child()));
     }

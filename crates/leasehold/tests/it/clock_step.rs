@@ -1,5 +1,5 @@
-//! The wall clock steps by an hour, forward and back, while leases are held: they end neither early nor late, and only the
-//! times that are shown move. The server's wall clock is faked with libfaketime; its monotonic clock is left alone.
+//! The wall clock steps by an hour, forward and back, while leases are held: they end neither early nor late, and only
+//! the times that are shown move. The server's wall clock is faked with libfaketime; its monotonic clock is left alone.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! Callers that are gone, noticed where the HTTP stack does not look by itself: behind bytes that were sent along with the
-//! request, on a connection that is to be closed after the answer, and behind a window of HTTP/2 that stays shut.
+//! Callers that are gone, noticed where the HTTP stack does not look by itself: behind bytes that were sent along with
+//! the request, on a connection that is to be closed after the answer, and behind a window of HTTP/2 that stays shut.
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpStream};

@@ -1,5 +1,5 @@
-//! The real binary, from outside: started in a directory of its own on a free port, spoken to over sockets, sent signals,
-//! and judged by its answers, its exit code and its log. The transcripts check single answers.
+//! The real binary, from outside: started in a directory of its own on a free port, spoken to over sockets, sent
+//! signals, and judged by its answers, its exit code and its log. The transcripts check single answers.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]

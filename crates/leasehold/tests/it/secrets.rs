@@ -1,5 +1,5 @@
-//! Pool and lease ids are credentials, and idempotency keys as good as some: they are in no line of the log, however chatty,
-//! in no metric, in no error, and in nothing the process says when it ends, however it ends.
+//! Pool and lease ids are credentials, and idempotency keys as good as some: they are in no line of the log, however
+//! chatty, in no metric, in no error, and in nothing the process says when it ends, however it ends.
 
 use std::io::Write as _;
 

@@ -1,5 +1,5 @@
-//! Clients that send nothing, or a byte now and then, are closed after about ten seconds; one that waits for its turn is
-//! not. All of them wait at the same time, so the test takes as long as one.
+//! Clients that send nothing, or a byte now and then, are closed after about ten seconds; one that waits for its turn
+//! is not. All of them wait at the same time, so the test takes as long as one.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
-//! A long life: mixed load with kills, and in the end memory, files and the journal are where they were. A few seconds of it in
-//! an ordinary run; `LEASEHOLD_SOAK_SECONDS` asks for more, an hour in `make test-long`, and `LEASEHOLD_SOAK_PAUSE_MS` for
-//! workers that rest between two things they do, where the machine has other work, too.
+//! A long life: mixed load with kills, and in the end memory, files and the journal are where they were. A few seconds
+//! of it in an ordinary run; `LEASEHOLD_SOAK_SECONDS` asks for more, an hour in `make test-long`, and
+//! `LEASEHOLD_SOAK_PAUSE_MS` for workers that rest between two things they do, where the machine has other work, too.
 //!
 //! The load comes in stretches, and after each of them the service comes to rest: no caller holds, waits or listens,
 //! and ended claims are forgotten. Rest is always the same state, so any difference between two rests was left behind.

@@ -1,5 +1,5 @@
-//! The state is bounded in bytes: an anonymous caller that fills it gets 503, the process lives within the memory it was
-//! given, each start afterwards succeeds within the same, and `prune` makes a directory small again.
+//! The state is bounded in bytes: an anonymous caller that fills it gets 503, the process lives within the memory it
+//! was given, each start afterwards succeeds within the same, and `prune` makes a directory small again.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -167,8 +167,8 @@ fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
     }
 }
 
-/// The claim is its caller's, and so is its idempotency key: another's request with the same key is another request, and
-/// learns nothing about this one.
+/// The claim is its caller's, and so is its idempotency key: another's request with the same key is another request,
+/// and learns nothing about this one.
 fn own(acquire: &mut Acquire, caller: &Caller) {
     let Some(name) = caller.identity.name() else { return };
     acquire.client = Some(Arc::clone(name));

@@ -1,5 +1,5 @@
-//! Logins under way, as far as they have to be bounded: how often an address may begin or finish one, and that one is finished
-//! once. `leasehold_auth::login` has the checks of a login.
+//! Logins under way, as far as they have to be bounded: how often an address may begin or finish one, and that one is
+//! finished once. `leasehold_auth::login` has the checks of a login.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;

@@ -26,8 +26,8 @@ use crate::trace;
 /// How often the room left in the store is looked at.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest a change waits for others to join it. Hundreds of callers that were answered together need as long to ask
-/// again: with half a millisecond, 256 of them get an eighth less done.
+/// The longest a change waits for others to join it. Hundreds of callers that were answered together need as long to
+/// ask again: with half a millisecond, 256 of them get an eighth less done.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
 /// A turn that adds less than this part of the waiting callers is the last one: they would wait for few others.

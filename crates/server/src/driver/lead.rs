@@ -3,8 +3,8 @@
 //! nothing prevents another thread from driving it while an append takes long: callers are still heard then, and told
 //! that the store is late.
 //!
-//! With two processors and callers on the same machine, this is a quarter to a third more requests a second at 64 connections
-//! than two threads which take tasks from each other (`docs/performance.md`).
+//! With two processors and callers on the same machine, this is a quarter to a third more requests a second at 64
+//! connections than two threads which take tasks from each other (`docs/performance.md`).
 
 use std::future::poll_fn;
 use std::io;

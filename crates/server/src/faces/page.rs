@@ -1,5 +1,5 @@
-//! Files of pages for people, embedded in the binary and served as they are. No file of them comes from elsewhere and none
-//! has a script or style within its markup, which the policy sent along enforces. Each page lists its files.
+//! Files of pages for people, embedded in the binary and served as they are. No file of them comes from elsewhere and
+//! none has a script or style within its markup, which the policy sent along enforces. Each page lists its files.
 
 use bytes::Bytes;
 use http::header::{

@@ -21,7 +21,8 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// All of them. A caller that read its clock before it sent the call has the lease for `waited_s` and `expires_in` from then.
+    /// All of them. A caller that read its clock before it sent the call has the lease for `waited_s` and `expires_in`
+    /// from then.
     pub(crate) fn write(&self, object: &mut Object) {
         write_rest(object, self.deadline.since(self.now));
         object.boolean("clamped", self.clamped).seconds("waited_s", self.now.since(self.asked_at));

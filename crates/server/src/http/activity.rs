@@ -68,8 +68,8 @@ impl Activity {
         })
     }
 
-    /// Bytes came from the peer. Between requests they begin a head. (The rest of a request that was sent along with the
-    /// one before is not seen here, as those bytes were read earlier; it has until the idle deadline.)
+    /// Bytes came from the peer. Between requests they begin a head. (The rest of a request that was sent along with
+    /// the one before is not seen here, as those bytes were read earlier; it has until the idle deadline.)
     pub(super) fn on_read(&self) {
         if self.answering.load(Relaxed) == 0
             && self.head_began_us.load(Relaxed) == NO_HEAD

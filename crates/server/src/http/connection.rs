@@ -174,7 +174,8 @@ struct Watch<'a, H> {
 }
 
 impl<H> Watch<'_, H> {
-    /// Runs `connection` to its end, a deadline, or its peer's leaving. `finish` tells it to end after the answers under way.
+    /// Runs `connection` to its end, a deadline, or its peer's leaving. `finish` tells it to end after the answers
+    /// under way.
     async fn keep<C: Future>(
         self,
         mut connection: Pin<impl DerefMut<Target = C>>,
@@ -193,8 +194,8 @@ impl<H> Watch<'_, H> {
         let mut leaving: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = None;
 
         poll_fn(|cx| {
-            // Asking once is enough: it leaves this task's waker with the bell, and the flag tells the rest. Asking at every
-            // poll would take a lock that all connections share.
+            // Asking once is enough: it leaves this task's waker with the bell, and the flag tells the rest. Asking at
+            // every poll would take a lock that all connections share.
             if !asked {
                 asked = true;
                 let _ = stopping.as_mut().poll(cx);
@@ -274,8 +275,8 @@ fn no_room(response: Response<Body>) -> Response<Body> {
     Response::from_parts(told, body)
 }
 
-/// A timer that is only ever moved when it would fire too late. Deadlines here mostly move away before they come, so this
-/// touches the runtime's timer wheel about once a minute a connection instead of once a request.
+/// A timer that is only ever moved when it would fire too late. Deadlines here mostly move away before they come, so
+/// this touches the runtime's timer wheel about once a minute a connection instead of once a request.
 struct LazyTimer<'a> {
     sleep: Pin<&'a mut Sleep>,
     armed_at: Instant,

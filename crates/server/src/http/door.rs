@@ -1,5 +1,5 @@
-//! How an accepted connection becomes one that speaks HTTP: at once, or after a TLS handshake (`tls`). Each is a type of its
-//! own, so that a plain connection carries nothing of the other.
+//! How an accepted connection becomes one that speaks HTTP: at once, or after a TLS handshake (`tls`). Each is a type
+//! of its own, so that a plain connection carries nothing of the other.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -29,8 +29,8 @@ pub(super) async fn tell(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'
     let _ = timeout(PATIENCE, tell_and_close(stream, answer)).await;
 }
 
-/// Reads what the peer sends meanwhile: closing with unread bytes would reset the connection, and the peer might never see
-/// the answer.
+/// Reads what the peer sends meanwhile: closing with unread bytes would reset the connection, and the peer might never
+/// see the answer.
 async fn tell_and_close(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'static [u8]) -> io::Result<()> {
     stream.write_all(answer).await?;
     stream.shutdown().await?;

@@ -24,9 +24,9 @@ pub const HEAD_BUFFER_MAX: usize = 32 * 1024;
 
 const _: () = assert!(HEAD_BUFFER_MAX > URI_MAX + HEADERS_MAX, "an oversized head must still parse");
 
-/// A long body is given to hyper in pieces of this size. On HTTP/1.1 it copies them into a buffer that the connection keeps, and
-/// takes no more while there are 32 KiB in it ([`HEAD_BUFFER_MAX`]): in one piece, 100 KiB of answer would be 100 KiB of memory for
-/// as long as the connection lives.
+/// A long body is given to hyper in pieces of this size. On HTTP/1.1 it copies them into a buffer that the connection
+/// keeps, and takes no more while there are 32 KiB in it ([`HEAD_BUFFER_MAX`]): in one piece, 100 KiB of answer would
+/// be 100 KiB of memory for as long as the connection lives.
 pub const PIECE_MAX: usize = 16 * 1024;
 
 /// A list ends after about so many bytes, as well as after so many items: callers decide how long an item is.
@@ -65,7 +65,7 @@ pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
 pub struct HttpLimits {
     /// Connections open at once. The next one gets a short 503 and is closed.
     pub connections_max: u32,
-    /// Of these, how many one address may have. `None`: three quarters, for every address but this machine's own.
+    /// The part of them that one address may have. `None`: three quarters, for every address but this machine's own.
     pub connections_per_address: Option<u32>,
     /// From the first byte of a request (or from connecting) until its head is complete.
     pub head_timeout: Duration,

@@ -71,7 +71,7 @@ pub enum ConnectionNews {
     Closed,
     /// There were too many connections.
     Refused,
-    /// Of one that was opened: it was not TLS, or went wrong before there was a session.
+    /// An opened connection that was not TLS, or failed before there was a session.
     NoHandshake,
 }
 
@@ -92,7 +92,8 @@ where
 /// Opens a listening socket whose connections are probed while they are silent.
 pub fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restarted service must not wait for its old connections to time out. On Windows the option means something else.
+    // A restarted service must not wait for its old connections to time out. On Windows the option means something
+    // else.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     // Accepted connections inherit both.

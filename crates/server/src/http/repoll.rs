@@ -1,6 +1,6 @@
 //! A connection that wakes itself while it runs is run again at once, on the spot. hyper wakes its own task whenever a
-//! request's body is read; to the runtime that is one more task that is ready, worth waking another thread for, which finds
-//! nothing to do. On two cores that is a wake-up for every request.
+//! request's body is read; to the runtime that is one more task that is ready, worth waking another thread for, which
+//! finds nothing to do. On two cores that is a wake-up for every request.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -79,8 +79,8 @@ impl<'a> Given<'a> {
     }
 }
 
-/// `Host` once, and such that it can stand in a URL: RFC 9112 leaves no other way, as a proxy in front may go by the other
-/// of two. HTTP/1.0 may leave it out, and HTTP/2 has it in the target.
+/// `Host` once, and such that it can stand in a URL: RFC 9112 leaves no other way, as a proxy in front may go by the
+/// other of two. HTTP/1.0 may leave it out, and HTTP/2 has it in the target.
 fn check_host(host: &Given<'_>, version: Version) -> Result<(), Problem> {
     let is_fit = match host.value {
         Some(value) => !host.again && value.as_bytes().iter().all(|&byte| is_host_byte(byte)),

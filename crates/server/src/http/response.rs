@@ -23,9 +23,9 @@ pub const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
 /// Which service an answer is from.
 pub const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
 
-/// The headers whose values differ from answer to answer. They are the first in every answer, in this order, and open until they
-/// are filled in. A clone of headers that are ready and three values put into their places take a third of the instructions
-/// that seven insertions take.
+/// The headers whose values differ from answer to answer. They are the first in every answer, in this order, and open
+/// until they are filled in. A clone of headers that are ready and three values put into their places take a third of
+/// the instructions that seven insertions take.
 const FILLED_IN: [HeaderName; 3] = [X_REQUEST_ID, POSITION, SERVICE];
 /// The value of a header that is open.
 const OPEN: HeaderValue = HeaderValue::from_static("");
@@ -286,7 +286,7 @@ pub fn fill_in(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     }
 }
 
-/// Whether a header is not there, or has no value yet.
+/// Returns whether a header is missing, or has no value yet.
 pub fn is_open(headers: &HeaderMap, name: &HeaderName) -> bool {
     let first = headers.iter().take(FILLED_IN.len()).find(|(known, _)| *known == name).map(|(_, value)| value);
     first.or_else(|| headers.get(name)).is_none_or(HeaderValue::is_empty)

@@ -1,5 +1,5 @@
-//! Which endpoint serves a request: a table of path patterns and methods. Path segments are handed on as they came, still
-//! percent-encoded, so that an encoded `/` never splits one. The type of an endpoint decides what it does.
+//! Which endpoint serves a request: a table of path patterns and methods. Path segments are handed on as they came,
+//! still percent-encoded, so that an encoded `/` never splits one. The type of an endpoint decides what it does.
 
 use http::header::HeaderValue;
 use http::{Method, Uri};

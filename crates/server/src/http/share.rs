@@ -67,7 +67,7 @@ impl Drop for Share {
         if let Some(count) = counts.get_mut(&ip) {
             *count -= 1;
             if *count == 0 {
-                // Nothing is kept of an address that has nothing.
+                // An address without any is not kept.
                 counts.remove(&ip);
             }
         }

@@ -78,14 +78,14 @@ impl Watched {
     }
 }
 
-/// The socket, shared with the connection's driver. Reading stays with hyper, which takes bytes in order and so does not
-/// see the end of what it has not read; writing and looking need no order.
+/// The socket, shared with the connection's driver. Reading stays with hyper, which takes bytes in order and so does
+/// not see the end of what it has not read; writing and looking need no order.
 #[derive(Clone, Debug)]
 pub(super) struct Line(Arc<OwnedWriteHalf>);
 
 impl Line {
-    /// Resolves once the peer has closed its sending side or reset the connection, also when bytes it sent before that are
-    /// still unread.
+    /// Resolves once the peer has closed its sending side or reset the connection, also when bytes it sent before that
+    /// are still unread.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(super) async fn hung_up(&self) {
         // Stands for urgent data, which the socket is not registered for, and for the end of what the peer sends.
@@ -138,7 +138,8 @@ impl AsyncWrite for Watched {
         }
     }
 
-    /// A head and a body of some hundred bytes are written faster as one piece than as two: 4 % of a durable request's CPU.
+    /// A head and a body of some hundred bytes are written faster as one piece than as two: 4 % of a durable request's
+    /// CPU.
     fn is_write_vectored(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
-//! The streams of one HTTP/2 connection: each is a task of its own, which ends when its peer has taken nothing of its answer for
-//! too long. Ending the task resets the stream, and the others go on.
+//! The streams of one HTTP/2 connection: each is a task of its own, which ends when its peer has taken nothing of its
+//! answer for too long. Ending the task resets the stream, and the others go on.
 //!
-//! hyper makes the task of a stream and hands it to an executor right after it has called the service, which is how a task
-//! gets the tally of its answer.
+//! hyper makes the task of a stream and hands it to an executor right after it has called the service, which is how a
+//! task gets the tally of its answer.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ pub(super) struct Streams {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the call whose task is about to be made.
+    /// The tally of the call whose task is about to be made.
     newest: Option<Arc<Tally>>,
     /// Answers of tasks that have ended, with something left that waits for its window.
     lingering: Vec<Arc<Tally>>,

@@ -26,12 +26,12 @@ struct Inner {
 }
 
 impl Histogram {
-    /// Of durations: `count` bounds from `first_us` on, each `factor` times the one before.
+    /// A histogram of durations: `count` bounds from `first_us` on, each `factor` times the one before.
     pub(super) fn of_us(first_us: u64, factor: u64, count: usize) -> Self {
         Histogram::new(first_us, factor, count, 1e6)
     }
 
-    /// Of plain numbers, by bounds made in the same way.
+    /// A histogram of plain numbers, by bounds made in the same way.
     pub(super) fn of_counts(first: u64, factor: u64, count: usize) -> Self {
         Histogram::new(first, factor, count, 1.0)
     }

@@ -245,7 +245,8 @@ impl Default for Metrics {
     }
 }
 
-/// The usual ones are shown from the start: growth from nothing is not seen, and a family without any would not be there at all.
+/// The usual ones are shown from the start: growth from nothing is not seen, and a family without any would not be
+/// there at all.
 fn endings_grid(family: Family<EndingLabels, Counted>) -> Grid<EndingLabels, 3, { ENDINGS.len() }> {
     let grid = Grid::new(family);
     for kind in Kind::ALL {

@@ -1,6 +1,6 @@
-//! The HTTP contract for machines: an OpenAPI 3.1 document made from the table of endpoints, so that it lists exactly what the
-//! router serves. The inputs and answers of each operation stand beside its code (`dialect/*/openapi.rs` and their
-//! like), in an exhaustive match: an action without a description does not compile. `docs/openapi.json` is this
+//! The HTTP contract for machines: an OpenAPI 3.1 document made from the table of endpoints, so that it lists exactly
+//! what the router serves. The inputs and answers of each operation stand beside its code (`dialect/*/openapi.rs` and
+//! their like), in an exhaustive match: an action without a description does not compile. `docs/openapi.json` is this
 //! document, written down.
 
 mod common;

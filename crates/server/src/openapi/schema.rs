@@ -1,5 +1,5 @@
-//! Schemas put together in code: JSON Schema as OpenAPI 3.1 has it, member by member. Where the code has a limit by name, the
-//! schema is given that name, so that the two cannot differ.
+//! Schemas put together in code: JSON Schema as OpenAPI 3.1 has it, member by member. Where the code has a limit by
+//! name, the schema is given that name, so that the two cannot differ.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
 //! Public names made under a key that only this service has. A pool's is a digest of its id, which is a credential and
-//! cannot be got back from it; the service's own tells it from every other. The key belongs to the data, so both stay the
-//! same across restarts.
+//! cannot be got back from it; the service's own tells it from every other. The key belongs to the data, so both stay
+//! the same across restarts.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -144,7 +144,7 @@ impl Events {
     }
 
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Nothing here is ever half done.
+        // Every step under this lock is whole.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -92,7 +92,7 @@ impl<Q: PartialEq> Frozen<Q> {
     }
 
     fn orders(&self) -> MutexGuard<'_, Orders<Q>> {
-        // Nothing here is ever half done.
+        // Every step under this lock is whole.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
-//! Durable changes, kept for observers: the ring of events, series, surveys, digests; and counted and logged. Changes come
-//! in on the committer's thread, so that part is brief, and words are made there only if a reader wants them. The face
-//! (`faces/watch`) parses the requests of observers and shows the data.
+//! Durable changes, kept for observers: the ring of events, series, surveys, digests; and counted and logged. Changes
+//! come in on the committer's thread, so that part is brief, and words are made there only if a reader wants them. The
+//! face (`faces/watch`) parses the requests of observers and shows the data.
 //!
 //! ```text
 //!  committer ── happened ──▶ log, metrics

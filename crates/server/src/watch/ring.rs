@@ -7,7 +7,8 @@ use std::fmt;
 use leasehold_engine::{Effect, Wall, What};
 use leasehold_journal::{Epoch, Happened, History, Position};
 
-/// Room for an event and its names, on average. Names of a kilobyte each make the ring hold fewer events, not more bytes.
+/// Room for an event and its names, on average. Names of a kilobyte each make the ring hold fewer events, not more
+/// bytes.
 const BYTES_PER_EVENT: usize = 512;
 
 /// Room set aside at once, so that growing never copies events on the committer's thread. Untouched, it costs nothing.
@@ -143,7 +144,7 @@ impl Ring {
         }
         let began_after = |nth: usize| self.reigns.get(nth).map(|&(_, after)| after);
         let is_ours = match self.reigns.iter().rposition(|&(known, _)| known <= epoch) {
-            // Of an epoch before all that is known: the same place only where knowledge begins.
+            // An epoch before the oldest known one: the same place only where knowledge begins.
             None => began_after(0) == Some(position),
             Some(nth) => {
                 let is_itself = self.reigns[nth].0 == epoch;

@@ -1,5 +1,5 @@
-//! Answers held against the OpenAPI document: the status is one that the operation lists, the headers it names are there, and
-//! the body has the members it names, of the right kind, and no other.
+//! Answers held against the OpenAPI document: the status is one that the operation lists, the headers it names are
+//! there, and the body has the members it names, of the right kind, and no other.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -6,8 +6,8 @@ use leasehold_engine::ClaimId;
 use super::{Check, ensure};
 use crate::ledger::{Entry, Ledger, State};
 
-/// At rest. `is_stood_for`: whether a caller knows of the claim, will be told of it, or may have been by a process that is
-/// no more.
+/// At rest. `is_stood_for`: whether a caller knows of the claim, will be told of it, or may have been by a process that
+/// is no more.
 pub(crate) fn at_rest(ledger: &Ledger, is_stood_for: impl Fn(ClaimId, &Entry) -> bool) -> Check {
     for (claim, entry) in ledger.living() {
         ensure(is_stood_for(*claim, entry), "L7", || {

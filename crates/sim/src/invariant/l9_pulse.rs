@@ -4,7 +4,7 @@ use super::{Check, ensure};
 
 /// While a lease is held the pulse runs twenty times a second; deadlines that were set before come on top.
 const IDLE_TICKS_MAX: u64 = 200;
-/// Of one request: its wait, its lease, the grace, being forgotten, and looks at deadlines that were moved.
+/// The ticks of one request: its wait, its lease, the grace, being forgotten, and looks at deadlines that were moved.
 const TICKS_PER_REQUEST: u64 = 10;
 
 /// The pulse ran this many times within a second that brought this many requests.

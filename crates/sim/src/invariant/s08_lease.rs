@@ -22,7 +22,8 @@ pub(crate) fn on_superseded(claim: ClaimId, entry: &Entry) -> Check {
     ensure(entry.state == State::Lapsed, "S8", || format!("the lock of {claim:?} was taken while {:?}", entry.state))
 }
 
-/// By the holder's clock, turned into the world's: it was told that it holds until `until_us`, and lost it at `lost_us`.
+/// By the holder's clock, turned into the world's: it was told that it holds until `until_us`, and lost it at
+/// `lost_us`.
 pub(crate) fn by_holders_clock(claim: ClaimId, until_us: u64, lost_us: u64, ttl_us: u64) -> Check {
     // Clocks differ by up to 400 millionths here; a lease cannot be more exact than that.
     let allowed_us = ttl_us / 1000 + 2;

@@ -52,7 +52,7 @@ pub(crate) struct Entry {
     pub(crate) state: State,
     pub(crate) seen: bool,
     pub(crate) granted: Option<Held>,
-    /// Of its grant and of every renewal, oldest first.
+    /// The leases of its grant and of every renewal, oldest first.
     pub(crate) leases: Vec<LeaseLog>,
     pub(crate) grace_us: u64,
     pub(crate) ended: Option<(u64, Ending)>,
@@ -107,7 +107,7 @@ pub(crate) struct Row {
     pub(crate) queue: Vec<ClaimId>,
     /// Slot and claim of every holder.
     pub(crate) holders: Vec<(u32, ClaimId)>,
-    /// Outlives the resource.
+    /// The last token, which outlives the resource.
     pub(crate) last_token: u64,
     /// Position and (capacity, configured) from there on.
     pub(crate) shapes: Vec<(u64, (u32, bool))>,

@@ -79,7 +79,7 @@ pub(super) struct Process {
     pub(super) is_low: bool,
     /// The committer waits for the store, though nothing is appended.
     pub(super) is_keeping_up: bool,
-    /// Of the pulse, in this second: since when, how often it ran, and how often something else was asked of the partition.
+    /// The pulse in this second: since when, how often it ran, and how often the partition was called otherwise.
     pub(super) pulse: Pulse,
     pub(super) appended: u64,
     pub(super) checkpoint: Option<Checkpoint>,
@@ -183,7 +183,7 @@ pub(super) struct Holding {
     /// Until then, its clock read by the world's.
     pub(super) until_us: u64,
     pub(super) told_us: u64,
-    /// Of the answer that told it.
+    /// The position of the answer that told it.
     pub(super) position: u64,
 }
 

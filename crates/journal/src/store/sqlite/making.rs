@@ -6,7 +6,8 @@
 //! mark made, synced ─▶ database made, synced ─▶ tables, epoch ─▶ mark removed, synced ─▶ first batch
 //! ```
 //!
-//! SQLite must not see an empty file beside a write-ahead log: it deletes the log, even on a connection that only reads.
+//! SQLite must not see an empty file beside a write-ahead log: it deletes the log, even on a connection that only
+//! reads.
 
 use std::fs::OpenOptions;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! A look at a database that changes nothing in it: for checks and for copies, also while a server has it open. All that one
-//! reader sees is of one moment. Servers never wait for a reader: in a write-ahead log readers and the writer do not
-//! meet, and only the log grows during a read.
+//! A look at a database that changes nothing in it: for checks and for copies, also while a server has it open. All
+//! that one reader sees is of one moment. Servers never wait for a reader: in a write-ahead log readers and the writer
+//! do not meet, and only the log grows during a read.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -176,8 +176,8 @@ impl SqliteReader {
         })
     }
 
-    /// Copies the database, as it was when this reader came, to a file that is not there yet; durable when it returns, but
-    /// for its name. A reader of the copy knows the id of every pool, so the file is private to its owner.
+    /// Copies the database, as it was when this reader came, to a file that is not there yet; durable when it returns,
+    /// but for its name. A reader of the copy knows the id of every pool, so the file is private to its owner.
     pub fn copy_to(&self, copy: &Path) -> Result<(), StoreError> {
         let place = copy.display().to_string();
         let failed = |error| store_error("copying", &place, error);

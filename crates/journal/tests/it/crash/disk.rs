@@ -1,6 +1,7 @@
-//! A disk that promises as little as a real one may. Nothing is durable before it is synced: each sector of a write, the
-//! new length of a file, a cut, a name in a directory may be there after a crash or not, independently of all others. A
-//! sync of a file says nothing about another file, nor about its own name; a name needs a sync of its directory.
+//! A disk that promises as little as a real one may. Nothing is durable before it is synced: each sector of a write,
+//! the new length of a file, a cut, a name in a directory may be there after a crash or not, independently of all
+//! others. A sync of a file says nothing about another file, nor about its own name; a name needs a sync of its
+//! directory.
 //!
 //! ```text
 //!   steps ──▶ Disk ── pending() ──▶ pieces ── any subset of them ──▶ image()

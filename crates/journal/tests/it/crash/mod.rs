@@ -1,7 +1,7 @@
-//! Every state in which a crash can leave the files of the SQLite store, as far as there is time: the store is used under
-//! `strace` (`trace`, `workload`), what it did is played into a disk that keeps only what was synced (`disk`), and after
-//! each step any part of what was on its way is kept (`subsets`). The result is opened as the service would (`check`):
-//! every acknowledged batch is there, no batch that was never written is, and the store is never refused.
+//! Every state in which a crash can leave the files of the SQLite store, as far as there is time: the store is used
+//! under `strace` (`trace`, `workload`), what it did is played into a disk that keeps only what was synced (`disk`),
+//! and after each step any part of what was on its way is kept (`subsets`). The result is opened as the service would
+//! (`check`): every acknowledged batch is there, no batch that was never written is, and the store is never refused.
 //!
 //! Recovery writes as well, so crashes in the middle of it are played too: the result of one crash is opened under
 //! `strace` again, three crashes deep. `LEASEHOLD_CRASH_STATES` asks for more than the usual number of states.
@@ -29,7 +29,7 @@ use self::workload::Role;
 use crate::sqlite::scratch;
 
 const STATES: usize = 100_000;
-/// Of all states, so many hundredths are of the first crash, of a crash while recovering from it, and so on.
+/// The shares of the states, in hundredths: of the first crash, of a crash while recovering from it, and so on.
 const SHARES: [usize; 3] = [60, 25, 15];
 /// How many images of one crash are taken on to the next.
 const TAKEN_ON: usize = 40;
@@ -68,16 +68,16 @@ fn every_crash_state_has_what_was_acknowledged() {
     assert!(torn > 0 && ahead > 0);
 }
 
-/// The directory's name was not synced, so it could be gone with everything in it; and the journal with which SQLite makes
-/// a database could come back after the log had begun, which undid the switch to the log: "database is locked".
+/// The directory's name was not synced, so it could be gone with everything in it; and the journal with which SQLite
+/// makes a database could come back after the log had begun, which undid the switch to the log: "database is locked".
 #[test]
 fn a_new_database_is_there_with_its_name_before_anything_is_acknowledged() {
     explore(&record(Role::Begin, vec![Start::default()]), 0, 0);
 }
 
-/// A crash kept the end of a transaction but not its beginning. While that was recovered from, another one tore the write
-/// that raises the epoch, which goes where the lost beginning was: with the end of the other transaction still behind
-/// it, it looked like damage in the middle, and was refused.
+/// A crash kept the end of a transaction but not its beginning. While that was recovered from, another one tore the
+/// write that raises the epoch, which goes where the lost beginning was: with the end of the other transaction still
+/// behind it, it looked like damage in the middle, and was refused.
 #[test]
 fn a_crash_while_recovering_from_a_torn_tail_is_recovered_from_too() {
     let recording = record(Role::Begin, vec![Start::default()]).remove(0);

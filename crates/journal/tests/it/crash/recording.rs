@@ -13,7 +13,7 @@ use super::trace::{Call, Traced};
 /// The content of the journal for a process that opens it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
-    /// Of the last owner.
+    /// The epoch of the last owner.
     pub(super) epoch: u64,
     /// The end of the checkpoint, and its chunks.
     pub(super) upto: u64,

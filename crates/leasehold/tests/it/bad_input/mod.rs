@@ -1,5 +1,6 @@
-//! Bad input against the real binary: the documented 4xx with a helpful sentence, never a 5xx, never a panic, and memory
-//! that stays where it is. The calls are in `table` (bodies and fields) and `heads` (paths, methods, headers, sizes).
+//! Bad input against the real binary: the documented 4xx with a helpful sentence, never a 5xx, never a panic, and
+//! memory that stays where it is. The calls are in `table` (bodies and fields) and `heads` (paths, methods, headers,
+//! sizes).
 
 mod heads;
 mod table;

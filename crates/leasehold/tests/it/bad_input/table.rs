@@ -1,5 +1,5 @@
-//! Bodies that are no JSON, JSON that is not strict enough, and fields that are not what they must be, for every call that
-//! has a body.
+//! Bodies that are no JSON, JSON that is not strict enough, and fields that are not what they must be, for every call
+//! that has a body.
 
 use super::{Known, Row};
 

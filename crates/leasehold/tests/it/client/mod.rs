@@ -1,5 +1,5 @@
-//! The Rust client against the real server: leases of each kind, waiting, giving up, servers that die, stop and come back.
-//! Scenarios with a network that misbehaves are those of `clients/conformance`, which every client has to pass.
+//! The Rust client against the real server: leases of each kind, waiting, giving up, servers that die, stop and come
+//! back. Scenarios with a network that misbehaves are those of `clients/conformance`, which every client has to pass.
 
 mod holding;
 mod tls;

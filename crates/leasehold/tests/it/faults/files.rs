@@ -1,5 +1,5 @@
-//! The data is taken away from under the real binary: removed, renamed, replaced, truncated. From that moment on no change is
-//! acknowledged, the process ends, and the next start has everything it acknowledged or is refused.
+//! The data is taken away from under the real binary: removed, renamed, replaced, truncated. From that moment on no
+//! change is acknowledged, the process ends, and the next start has everything it acknowledged or is refused.
 
 use std::fs::File;
 use std::path::Path;

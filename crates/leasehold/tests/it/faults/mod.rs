@@ -1,7 +1,7 @@
-//! A disk that fails under the real binary. `strace` has a sync or a write of it fail (here), or the disk is really full
-//! (`full_disk`): the process ends with its own exit code, or does not even start, acknowledges nothing that is not
-//! there afterwards, and after a plain restart everything it did acknowledge is there.
-//! `LEASEHOLD_FAULTS` asks for more than one round.
+//! A disk that fails under the real binary. `strace` has a sync or a write of it fail (here), or the disk is really
+//! full (`full_disk`): the process ends with its own exit code, or does not even start, acknowledges nothing that is
+//! not there afterwards, and after a plain restart everything it did acknowledge is there. `LEASEHOLD_FAULTS` asks for
+//! more than one round.
 
 mod files;
 mod full_disk;

@@ -13,7 +13,7 @@ use crate::support::report;
 const PLACES: usize = 12;
 /// Places looked at to find these.
 const TRIES: usize = 20_000;
-/// Of all falsehoods, so many are noticed at least.
+/// The least share of all falsehoods that is noticed.
 const NOTICED_PERCENT: usize = 80;
 
 /// The calls and answers of one resource, in the order of positions, and one op of it. `None` where it cannot be told,

@@ -100,8 +100,8 @@ fn what_clients_hear_can_be_true_whatever_is_killed() {
     falsify::is_always_noticed(&history, rules);
 }
 
-/// Without a journal, positions order answers all the same: those that a look at the state went into, and those that are
-/// given at the door.
+/// Without a journal, positions order answers all the same: those that a look at the state went into, and those that
+/// are given at the door.
 #[test]
 fn what_clients_hear_can_be_true_without_a_journal() {
     let _machine = machine_to_itself();

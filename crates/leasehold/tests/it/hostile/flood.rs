@@ -1,5 +1,5 @@
-//! Two thousand sockets at once that say nothing, too little, or a byte a second. The service answers others all along, and
-//! is rid of every one of them after about ten seconds.
+//! Two thousand sockets at once that say nothing, too little, or a byte a second. The service answers others all along,
+//! and is rid of every one of them after about ten seconds.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -139,8 +139,8 @@ impl Socket {
     }
 }
 
-/// Asks for enough files for both ends of so many sockets, here and in the server, which inherits it. How many sockets the
-/// machine lets us have in the end.
+/// Asks for enough files for both ends of so many sockets, here and in the server, which inherits it. How many sockets
+/// the machine lets us have in the end.
 fn allow_open_files(sockets: usize) -> usize {
     const BESIDE: u64 = 512;
     let limit = getrlimit(Resource::Nofile);

@@ -1,5 +1,5 @@
-//! A hostile network in front of the real binary: requests that two servers could read in two ways (`table`), thousands of
-//! sockets that say nothing or too little (`flood`), and more connections than there is room for (`room`).
+//! A hostile network in front of the real binary: requests that two servers could read in two ways (`table`), thousands
+//! of sockets that say nothing or too little (`flood`), and more connections than there is room for (`room`).
 //!
 //! The first kind is about smuggling. Every row is followed on the same connection by a request that no client sent,
 //! and the answers have to show that it was not served: the right answers, no more of them, and no lock in the name of
@@ -94,7 +94,8 @@ fn statuses(mut bytes: &[u8]) -> Option<Vec<u16>> {
     Some(statuses)
 }
 
-/// How long a probe may take while the service is being leaned on. Generous: the machine may have two cores and more to do.
+/// How long a probe may take while the service is being leaned on. Generous: the machine may have two cores and more to
+/// do.
 const PROBE_MAX: Duration = Duration::from_secs(2);
 
 /// Asks for something that has to become durable, and says how long that took.

@@ -1,5 +1,5 @@
-//! Requests that are malformed, or that one server reads differently from the next. Grouped by the part of a request that is
-//! wrong; each has the one fate that is safe.
+//! Requests that are malformed, or that one server reads differently from the next. Grouped by the part of a request
+//! that is wrong; each has the one fate that is safe.
 
 use std::fmt::Write as _;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::worker::{Doubt, Grant, Lease, LockEvent, Worker, World};
 use crate::support::{Client, Position, Response};
 
-/// Of what ended before the last restart, about this many leases and claims of each worker are looked up again.
+/// About this many leases and claims of each worker that ended before the last restart are looked up again.
 const OLD_SAMPLE: usize = 10;
 
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! SIGKILL under load, again and again on the same data: what was acknowledged is still there, what was given back stays
-//! gone, and no token is ever given twice. `LEASEHOLD_KILLS` asks for more than the usual sixty.
+//! SIGKILL under load, again and again on the same data: what was acknowledged is still there, what was given back
+//! stays gone, and no token is ever given twice. `LEASEHOLD_KILLS` asks for more than the usual sixty.
 //!
 //! Sixteen workers, each with one connection and one request under way, note exactly what they were told (`worker`). A
 //! kill leaves each of them with at most one request whose outcome is unknown. After the restart their notes are held

@@ -1,5 +1,5 @@
-//! Loss: the command is dead before another holds the lease. And what is no loss: a server that comes back, a front that stands
-//! still.
+//! Loss: the command is dead before another holds the lease. And what is no loss: a server that comes back, a front
+//! that stands still.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! `leasehold run` with real children against the real server: exit codes, signals, stops, kills, cut networks. In each of them
-//! either the lease is kept, or the command is dead before another can hold it.
+//! `leasehold run` with real children against the real server: exit codes, signals, stops, kills, cut networks. In each
+//! of them either the lease is kept, or the command is dead before another can hold it.
 
 mod codes;
 mod cut;

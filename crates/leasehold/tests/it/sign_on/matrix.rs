@@ -180,8 +180,8 @@ fn everybody_gets_the_answer_they_should() {
     ));
 }
 
-/// A stream is an answer that lasts: on whichever listener it is read, only an operator reads it, and only as long as its token
-/// is one.
+/// A stream is an answer that lasts: on whichever listener it is read, only an operator reads it, and only as long as
+/// its token is one.
 #[test]
 fn streams_are_for_operators_and_end_with_their_token_on_every_listener() {
     let (whole, split) = (world(false), world(true));

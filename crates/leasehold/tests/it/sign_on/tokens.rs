@@ -221,7 +221,8 @@ fn open_pools_are_metered() {
     it.ask(Some(&tokens), "PUT", &pool, r#"{"count": 1}"#).expect(200);
 }
 
-/// Callers without a name owned everything that had no owner: each other's claims, and all from before there was sign-on.
+/// Callers without a name owned everything that had no owner: each other's claims, and all from before there was
+/// sign-on.
 #[test]
 fn callers_without_a_name_own_nothing() {
     let root = Member::new("root", &["operators"]);

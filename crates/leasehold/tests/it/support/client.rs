@@ -1,5 +1,5 @@
-//! A small HTTP/1.1 client that can also say things no client should: requests are written as they are given, and sending
-//! and receiving are two steps, so that a test can act in between.
+//! A small HTTP/1.1 client that can also say things no client should: requests are written as they are given, and
+//! sending and receiving are two steps, so that a test can act in between.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};

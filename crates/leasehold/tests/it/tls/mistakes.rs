@@ -1,4 +1,5 @@
-//! Every way to get TLS wrong at the start is a sentence that names the setting, the file and the problem, and exit code 2.
+//! Every way to get TLS wrong at the start is a sentence that names the setting, the file and the problem, and exit
+//! code 2.
 
 use super::authority::{Authority, Pair};
 use crate::support::Launch;

@@ -2,8 +2,8 @@
 //! every order that shuttle comes up with (`crate::sync`). Driver, partition and engine are the real
 //! ones, the store is in memory (`world`).
 //!
-//! Time stands still unless a test moves it, so nothing is rescued by a timer: a wake-up that is lost is a deadlock, and
-//! shuttle reports it with the schedule that leads there. After each schedule,
+//! Time stands still unless a test moves it, so nothing is rescued by a timer: a wake-up that is lost is a deadlock,
+//! and shuttle reports it with the schedule that leads there. After each schedule,
 //! * every caller was answered, with no change that was not durable, or had left and was forgotten;
 //! * the held slots are those that callers were told of, and no claim waits;
 //! * the journal, replayed, equals the engine.
@@ -66,8 +66,8 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     }
 }
 
-/// A slot goes from its holder to one of two waiters, one of whom may leave at any moment: before it is parked, while it is,
-/// while the grant is being written, while the answer is on its way.
+/// A slot goes from its holder to one of two waiters, one of whom may leave at any moment: before it is parked, while
+/// it is, while the grant is being written, while the answer is on its way.
 #[test]
 fn a_waiter_that_leaves_around_its_grant_leaves_no_slot_behind() {
     explore("wake-up against cancel", 6_000, || {

@@ -19,7 +19,8 @@ use crate::http::query::Query;
 use crate::http::router::Endpoint;
 use crate::links;
 
-/// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are absurd.
+/// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are
+/// absurd.
 const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

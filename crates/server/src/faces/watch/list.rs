@@ -269,8 +269,8 @@ async fn cut<'a>(
     Ok((reply, Page { lines, next, counted }))
 }
 
-/// The last of those to be passed over, after which a page begins; `None` when there are none. Only places are kept, and they
-/// are not sorted.
+/// The last of those to be passed over, after which a page begins; `None` when there are none. Only places are kept,
+/// and they are not sorted.
 async fn place_before(
     observer: &Observer,
     driver: &Handle,

@@ -1,5 +1,5 @@
-//! The face of observers, `/v1/observe/…` and `/v1/events`, and of the operator who revokes. `watch` keeps the data, or the
-//! engine gives it slice by slice.
+//! The face of observers, `/v1/observe/…` and `/v1/events`, and of the operator who revokes. `watch` keeps the data, or
+//! the engine gives it slice by slice.
 
 mod detail;
 mod list;

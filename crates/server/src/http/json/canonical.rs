@@ -1,5 +1,5 @@
-//! One spelling for each JSON value: members in the order of their names, no spaces, numbers and strings as they come out of
-//! being read. Two texts mean the same exactly when these are equal.
+//! One spelling for each JSON value: members in the order of their names, no spaces, numbers and strings as they come
+//! out of being read. Two texts mean the same exactly when these are equal.
 
 use serde_json::Value;
 
