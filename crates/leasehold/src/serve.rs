@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use leasehold_engine::Limits;
 use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
-use leasehold_server::{App, AuditLog, Clock, Driver, Face, Lead, Observer, Settings, default_threads, http};
+use leasehold_server::{App, Audience, AuditLog, Clock, Driver, Lead, Observer, Settings, default_threads, http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -137,14 +137,14 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
 
     let http_limits = config.settings.http.clone();
     let operators_addr = operators.as_ref().map(|(_, addr)| *addr);
-    let app = |face| {
-        let callers_addr = (face == Face::Operators).then_some(addr);
-        let is_loopback = if face == Face::Operators { operators_addr.unwrap_or(addr) } else { addr }
+    let app = |audience| {
+        let callers_addr = (audience == Audience::Operators).then_some(addr);
+        let is_loopback = if audience == Audience::Operators { operators_addr.unwrap_or(addr) } else { addr }
             .ip()
             .to_canonical()
             .is_loopback();
         let settings = Settings { callers_addr, is_loopback, ..config.settings.clone() };
-        let app = App::facing(face, settings, driver.handle(), Arc::clone(&observer));
+        let app = App::facing(audience, settings, driver.handle(), Arc::clone(&observer));
         Arc::new(app.guarded(Arc::clone(&guard)).audited(audit.clone()))
     };
     let (stop, stopped) = watch::channel(false);
@@ -155,11 +155,12 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     };
     let serving = async {
         match operators {
-            None => serve_on(listener, tls.as_ref(), app(Face::Whole), http_limits, until_stopped()).await,
+            None => serve_on(listener, tls.as_ref(), app(Audience::Whole), http_limits, until_stopped()).await,
             Some((operators, _)) => {
                 let callers =
-                    serve_on(listener, tls.as_ref(), app(Face::Callers), http_limits.clone(), until_stopped());
-                let operators = serve_on(operators, tls.as_ref(), app(Face::Operators), http_limits, until_stopped());
+                    serve_on(listener, tls.as_ref(), app(Audience::Callers), http_limits.clone(), until_stopped());
+                let operators =
+                    serve_on(operators, tls.as_ref(), app(Audience::Operators), http_limits, until_stopped());
                 tokio::join!(callers, operators);
             }
         }

@@ -3,72 +3,47 @@
 
 use std::future::ready;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use leasehold_auth::Identity;
 
 use crate::access::Route;
 use crate::audit_log::AuditLog;
-use crate::auth::{self, Audit, Audited, From, Guard, Standing};
+use crate::auth::{self, Audit, Audited, From, Guard};
+use crate::document;
 use crate::driver::Handle;
-use crate::endpoint::{Action, Face, endpoints};
-use crate::faces::page::Wanted;
-use crate::faces::{Call, claims, dashboard, docs, ensure_position, lock, pools, sign_on, watch};
+use crate::faces::{Answering, Audience, Call, Endpoint, Readiness, Received, Service, endpoints, ensure_position};
 use crate::http::response::{POSITION, SERVICE};
 use crate::http::router::Router;
 use crate::http::{
     Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, response, site,
 };
-use crate::metrics;
-use crate::openapi;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 use crate::watch::Observer;
-
-/// How long the store is believed to confirm writes since it last did.
-const READY_EVERY_US: u64 = 1_000_000;
 
 /// For a year browsers speak https alone to a name that was reached so.
 const HTTPS_ONLY: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 #[derive(Debug)]
 pub struct App {
-    settings: Settings,
-    driver: Handle,
-    observer: Arc<Observer>,
-    router: Router<Action>,
+    service: Service,
+    router: Router<Endpoint>,
     site: Site,
-    /// When the app last checked whether changes become durable, and the result.
-    readiness: tokio::sync::Mutex<Option<(u64, bool)>>,
-    /// The OpenAPI document of this listener, as it is sent.
-    document: Bytes,
-    guard: Arc<Guard>,
     audit: Option<Arc<AuditLog>>,
     /// Which service this is, on every answer: a client with several URLs can tell that they lead to one.
-    service: HeaderValue,
+    name: HeaderValue,
 }
 
-/// A call that made sense, freed from the bytes it came in.
+/// The subject of a request.
 #[derive(Debug)]
-pub(crate) enum Asked {
-    Pools(pools::Asked),
-    Claims(claims::Asked),
-    Lock(lock::Asked),
-    Observe(watch::Asked),
-    Page(Wanted),
-    SignOn(sign_on::Asked),
-    Health,
-    Readiness,
-    Metrics {
-        as_openmetrics: bool,
-    },
+enum Asked {
+    Call(Call),
     /// May a page of another site call?
     Preflight {
         is_private_network: bool,
@@ -103,35 +78,27 @@ struct Understood {
 impl App {
     /// Serves everything there is.
     pub fn new(settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
-        App::facing(Face::Whole, settings, driver, observer)
+        App::facing(Audience::Whole, settings, driver, observer)
     }
 
-    /// Serves what one of two listeners is for.
-    pub fn facing(face: Face, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
+    /// Serves the endpoints of one listener.
+    pub fn facing(audience: Audience, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
         observer.metrics.limits(settings.max_waiters, settings.http.connections_max);
-        let router = Router::new(endpoints(face)).expect("the table of endpoints has no mistake");
-        let document = openapi::document(face, &settings).to_string().into();
-        let service = observer.digester().service().try_into().expect("hex digits make a header value");
+        let router = Router::new(endpoints(audience)).expect("the table of endpoints has no mistake");
+        let document = document::document(audience, &settings).to_string().into();
+        let name = observer.digester().service().try_into().expect("hex digits make a header value");
         let Settings { is_loopback, public_url, allowed_hosts, allow_origin, .. } = &settings;
         let site = Site::new(*is_loopback, public_url.as_deref(), allowed_hosts, allow_origin);
-        App {
-            settings,
-            driver,
-            observer,
-            router,
-            site,
-            readiness: tokio::sync::Mutex::default(),
-            document,
-            guard: Arc::default(),
-            audit: None,
-            service,
-        }
+        let (guard, readiness) = (Arc::default(), Readiness::default());
+        let service = Service { settings, driver, observer, guard, document, readiness };
+        App { service, router, site, audit: None, name }
     }
 
     /// The same, for callers that sign on.
     #[must_use]
-    pub fn guarded(self, guard: Arc<Guard>) -> Self {
-        App { guard, ..self }
+    pub fn guarded(mut self, guard: Arc<Guard>) -> Self {
+        self.service.guard = guard;
+        self
     }
 
     /// The same, with a line in the audit log for every change.
@@ -157,102 +124,34 @@ impl App {
             return Ok(Understood { asked: Asked::Preflight { is_private_network }, audit: None });
         }
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
-        (told.route.dialect, told.route.pattern) = (endpoint.handler.dialect(), Some(endpoint.pattern));
-        if peer.is_reserved && !endpoint.handler.is_about_the_service() {
+        let (service, endpoint, pattern) = (&self.service, endpoint.handler, endpoint.pattern);
+        (told.route.dialect, told.route.pattern) = (endpoint.dialect(), Some(pattern));
+        if peer.is_reserved && !endpoint.is_about_the_service() {
             return Err(Problem::unavailable("too many connections", 1).coded(Code::Overloaded).and_close());
         }
-        if matches!(endpoint.handler, Action::SignOn(sign_on::Action::Login | sign_on::Action::Callback)) {
-            self.guard.count_step(*client, self.driver.now())?;
-        }
+        endpoint.approach(from, service)?;
         // The caller is identified from the headers, before the body is read.
-        let counted = &self.observer.metrics.sign_ins;
-        let caller =
-            self.guard.admit(endpoint.handler, parts, from, &self.settings, || self.driver.now(), counted).await?;
-        let body = &request::read_body(&parts.headers, body, self.settings.http.body_timeout).await?;
-        let call = Call { settings: &self.settings, parts, params, body };
-        let mut asked = match endpoint.handler {
-            Action::Pools(action) => Asked::Pools(pools::parse(action, &call)?),
-            Action::Claims(action) => Asked::Claims(claims::parse(action, &call)?),
-            Action::Lock(action) => Asked::Lock(lock::parse(action, &call)?),
-            Action::Observe(action) => Asked::Observe(watch::parse(action, &call, &self.observer)?),
-            Action::Dashboard(action) => Asked::Page(dashboard::parse(action, &call)?),
-            Action::Docs(action) => Asked::Page(docs::parse(action, &call, &self.document)?),
-            Action::SignOn(action) => Asked::SignOn(sign_on::parse(action, &call, &self.guard)?),
-            Action::Health => Asked::Health,
-            Action::Readiness => Asked::Readiness,
-            Action::Metrics => Asked::Metrics { as_openmetrics: metrics::accepts_openmetrics(&parts.headers) },
-        };
-        if let Asked::Observe(watch::Asked::Events(subscription)) = &mut asked {
-            subscription.by(*client);
-        }
+        let Service { settings, driver, observer, guard, .. } = service;
+        let counted = &observer.metrics.sign_ins;
+        let caller = guard.admit(endpoint.admission(), parts, from, settings, || driver.now(), counted).await?;
+        let body = &request::read_body(&parts.headers, body, settings.http.body_timeout).await?;
+        let mut call = endpoint.parse(&Received { settings, parts, params, body, from }, service)?;
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());
-            let by = (&self.driver, self.observer.digester());
-            told.audited = Audited::begin(log, &asked, identity, *client, id, by)?;
+            let by = (driver, observer.digester());
+            told.audited = Audited::begin(log, call.change(), identity, *client, id, by)?;
         }
         let audit = match caller {
             None => None,
-            Some(caller) => {
-                let audit = auth::authorize(&mut asked, caller, &self.driver, id, counted).await?;
-                if let Asked::Observe(watch::Asked::Events(subscription)) = &mut asked {
-                    let is_encrypted = self.settings.is_encrypted();
-                    let standing = Standing::new(&self.guard, &self.driver, &parts.headers, from, is_encrypted);
-                    subscription.as_long_as(standing);
-                }
-                audit
-            }
+            Some(caller) => auth::authorize(&mut call, caller, driver, id, counted).await?,
         };
-        Ok(Understood { asked, audit })
+        Ok(Understood { asked: Asked::Call(call), audit })
     }
 
-    /// Each future is on the heap, as large as it is: an `async fn` would be as large as the largest, hold the request
-    /// twice, and be copied and kept for every parked caller. 600 bytes each.
     fn answer<'a>(&'a self, asked: Asked, id: &'a RequestId) -> Answering<'a> {
         match asked {
-            Asked::Pools(asked) => Box::pin(pools::answer(&self.driver, asked, id)),
-            Asked::Claims(asked) => Box::pin(claims::answer(&self.driver, asked, id)),
-            Asked::Lock(asked) => Box::pin(lock::answer(&self.driver, asked, id)),
-            Asked::Observe(asked) => Box::pin(watch::answer(&self.observer, &self.driver, asked, id)),
-            Asked::Page(wanted) => Box::pin(ready(Ok(wanted.answer(id)))),
-            Asked::SignOn(asked) => Box::pin(sign_on::answer(asked, &self.guard, id, self.driver.now())),
-            Asked::Health => Box::pin(ready(Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)))),
-            Asked::Readiness => Box::pin(self.readiness(id)),
+            Asked::Call(call) => call.answer(&self.service, id),
             Asked::Preflight { is_private_network } => Box::pin(ready(Ok(site::preflight(id, is_private_network)))),
-            Asked::Metrics { as_openmetrics } => Box::pin(ready(Ok(self.exposition(as_openmetrics, id)))),
-        }
-    }
-
-    async fn readiness(&self, id: &RequestId) -> Result<Response<Body>, Problem> {
-        if self.is_ready().await {
-            Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
-        } else {
-            let reason = "not ready: the store does not confirm writes, or we are shutting down";
-            Err(Problem::unavailable(reason, 1))
-        }
-    }
-
-    /// However often it is asked, it writes to the store once a second. While the write takes its time, all callers
-    /// wait for the same answer.
-    async fn is_ready(&self) -> bool {
-        let mut looked = self.readiness.lock().await;
-        let (now_us, is_ending) = (self.driver.now().mono_us, self.observer.events.is_closed());
-        if let Some((at_us, is_ready)) = *looked
-            && now_us.saturating_sub(at_us) < READY_EVERY_US
-        {
-            return is_ready && !is_ending;
-        }
-        let is_ready = self.driver.is_ready().await;
-        *looked = Some((self.driver.now().mono_us, is_ready));
-        is_ready
-    }
-
-    fn exposition(&self, as_openmetrics: bool, id: &RequestId) -> Response<Body> {
-        self.observer.count_events();
-        let text = self.observer.metrics.expose(self.driver.readings());
-        if as_openmetrics {
-            response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
-        } else {
-            response::text(StatusCode::OK, id, metrics::CLASSIC_TYPE, metrics::classic(&text))
         }
     }
 }
@@ -264,11 +163,9 @@ fn is_this_machine(parts: &Parts) -> bool {
     named.is_none_or(|host| host.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("localhost")))
 }
 
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
-
 impl Handler for App {
     fn connection(&self, news: ConnectionNews) {
-        let counted = &self.observer.metrics.connections;
+        let counted = &self.service.observer.metrics.connections;
         match news {
             ConnectionNews::Opened => {
                 counted.accepted.inc();
@@ -292,8 +189,8 @@ impl Handler for App {
         let foreign_origin = self.site.foreign_origin(&parts.headers);
         // On the heap, and gone before a caller is parked: the parts of a request would otherwise have their place in
         // every waiter's memory.
-        let client = client_of(peer.addr.ip(), &parts.headers, &self.settings.trusted_proxies);
-        let is_https_only = self.settings.speaks_tls && !is_this_machine(&parts);
+        let client = client_of(peer.addr.ip(), &parts.headers, &self.service.settings.trusted_proxies);
+        let is_https_only = self.service.settings.speaks_tls && !is_this_machine(&parts);
         let came = Came { parts, peer, client, id: id.clone() };
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
         let told = span.clone();
@@ -308,8 +205,8 @@ impl Handler for App {
             };
             let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
-            ensure_position(&mut response, &self.driver);
-            response::fill_in(response.headers_mut(), SERVICE, self.service.clone());
+            ensure_position(&mut response, &self.service.driver);
+            response::fill_in(response.headers_mut(), SERVICE, self.name.clone());
             if is_https_only {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
             }
@@ -322,8 +219,8 @@ impl Handler for App {
                 audited.answered(response.status().as_u16(), position);
             }
             let (status, took) = (response.status(), came_at.elapsed());
-            self.observer.metrics.request(route.dialect, status.as_u16(), took);
-            route.log(&id, client, status, took, self.settings.access_log);
+            self.service.observer.metrics.request(route.dialect, status.as_u16(), took);
+            route.log(&id, client, status, took, self.service.settings.access_log);
             told.answered(route.method(), route.pattern(), status);
             response
         })

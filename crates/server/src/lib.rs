@@ -8,9 +8,9 @@ mod access;
 mod app;
 mod audit_log;
 mod auth;
+pub mod document;
 mod driver;
 pub mod duration;
-mod endpoint;
 mod faces;
 #[cfg(test)]
 mod fuzz;
@@ -18,7 +18,7 @@ pub mod http;
 mod links;
 mod metrics;
 
-pub mod openapi;
+mod openapi;
 mod settings;
 mod sync;
 mod trace;
@@ -28,7 +28,7 @@ pub use app::App;
 pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
 pub use driver::{Answered, Beginning, Clock, Driver, Handle, Lead, Listening, Witness, default_threads};
-pub use endpoint::{Class, Face};
+pub use faces::{Audience, Class};
 pub use settings::Settings;
 pub use trace::SPANS;
 pub use watch::Observer;

@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use leasehold_server::openapi::{document, served};
-use leasehold_server::{Face, Settings};
+use leasehold_server::document::{document, served};
+use leasehold_server::{Audience, Settings};
 use serde_json::{Value, json};
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "options"];
@@ -30,7 +30,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
 #[test]
 fn the_committed_document_is_the_served_one() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-    let served = format!("{:#}\n", document(Face::Whole, &Settings::default()));
+    let served = format!("{:#}\n", document(Audience::Whole, &Settings::default()));
     if std::env::var("OPENAPI").is_ok_and(|mode| mode == "rewrite") {
         std::fs::write(&path, &served).unwrap();
     }
@@ -41,20 +41,20 @@ fn the_committed_document_is_the_served_one() {
 
 #[test]
 fn the_document_lists_what_the_router_serves_and_nothing_else() {
-    for face in [Face::Whole, Face::Callers, Face::Operators] {
-        let document = document(face, &Settings::default());
+    for audience in [Audience::Whole, Audience::Callers, Audience::Operators] {
+        let document = document(audience, &Settings::default());
         let listed: BTreeSet<(String, String)> =
             operations(&document).into_iter().map(|(method, path, _)| (method, path)).collect();
         let served: BTreeSet<(String, String)> =
-            served(face).into_iter().map(|(method, path)| (method.to_string(), path.to_owned())).collect();
+            served(audience).into_iter().map(|(method, path)| (method.to_string(), path.to_owned())).collect();
         let unserved: Vec<_> = listed.difference(&served).collect();
-        assert!(unserved.is_empty(), "{face:?}: listed and not served: {unserved:?}");
+        assert!(unserved.is_empty(), "{audience:?}: listed and not served: {unserved:?}");
         for (method, path) in served {
             // With and without its slash it is one operation, listed with it.
             let twin = (method.clone(), format!("{path}/"));
             assert!(
                 listed.contains(&(method, path.clone())) || listed.contains(&twin),
-                "{face:?}: {path} is not listed"
+                "{audience:?}: {path} is not listed"
             );
         }
     }
@@ -64,14 +64,14 @@ fn the_document_lists_what_the_router_serves_and_nothing_else() {
 fn the_served_limits_are_the_settings() {
     let settings =
         Settings { max_count: 7, public_url: Some("https://locks.example.org".to_owned()), ..Settings::default() };
-    let document = document(Face::Whole, &settings);
+    let document = document(Audience::Whole, &settings);
     assert_eq!(document["components"]["schemas"]["PoolSettings"]["properties"]["count"]["maximum"], 7);
     assert_eq!(document["servers"][0]["url"], "https://locks.example.org");
 }
 
 #[test]
 fn every_operation_is_complete() {
-    let document = document(Face::Whole, &Settings::default());
+    let document = document(Audience::Whole, &Settings::default());
     let mut ids = BTreeSet::new();
     let tags: Vec<&Value> = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
     for (method, path, operation) in operations(&document) {
@@ -93,7 +93,7 @@ fn every_operation_is_complete() {
 
 #[test]
 fn every_reference_leads_somewhere_and_nothing_is_left_over() {
-    let document = document(Face::Whole, &Settings::default());
+    let document = document(Audience::Whole, &Settings::default());
     let mut references = BTreeSet::new();
     collect_references(&document, &mut references);
     for reference in &references {
@@ -136,7 +136,7 @@ fn collect_references(value: &Value, references: &mut BTreeSet<String>) {
 
 #[test]
 fn every_example_fits_its_schema() {
-    let document = document(Face::Whole, &Settings::default());
+    let document = document(Audience::Whole, &Settings::default());
     let mut contents = Vec::new();
     collect_contents(&document, &mut contents);
     let mut checked = 0;

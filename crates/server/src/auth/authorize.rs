@@ -7,11 +7,9 @@ use leasehold_auth::policy::Reach;
 use leasehold_auth::{Action, Target};
 use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota, ResourceKey};
 
-use super::need::{Need, need};
+use super::need::{Guarded, Need};
 use super::{Audit, Caller, words};
-use crate::app::Asked;
 use crate::driver::Handle;
-use crate::faces::claims;
 use crate::http::{Problem, RequestId};
 use crate::metrics::SignIns;
 
@@ -20,25 +18,21 @@ const KEY_SEPARATOR: char = '\n';
 
 /// Allows a call or refuses it. An allowed call gets its owner; a privileged one comes back with a line for the log.
 pub(crate) async fn authorize(
-    asked: &mut Asked,
+    call: &mut impl Guarded,
     caller: Caller,
     driver: &Handle,
     id: &RequestId,
     counted: &SignIns,
 ) -> Result<Option<Box<Audit>>, Problem> {
-    let audit = match need(asked) {
+    let audit = match call.need() {
         Need::Nothing => None,
-        Need::One(action, target) => {
-            if !caller.may(action, target) {
-                let is_page = matches!(asked, Asked::Page(_));
-                if is_page && caller.identity.is_anonymous() && caller.sign_on.login().is_some() {
-                    return Err(Problem::see_other("log in first", HeaderValue::from_static("/login")));
-                }
-                counted.denied(action);
-                Audit::refused(&caller.identity, action, target, id);
-                return Err(words::missing(&caller.identity, action, target));
+        Need::One(action, target) => may(&caller, action, target, id, counted)?,
+        Need::Page => {
+            let (action, target) = (Action::Observe, Target::Service);
+            if caller.identity.is_anonymous() && caller.sign_on.login().is_some() && !caller.may(action, target) {
+                return Err(Problem::see_other("log in first", HeaderValue::from_static("/login")));
             }
-            Audit::of(&caller.identity, action, target, id)
+            may(&caller, action, target, id, counted)?
         }
         Need::ClaimShown(claim) => {
             let known = driver.owner_of(claim);
@@ -57,8 +51,24 @@ pub(crate) async fn authorize(
             }
         },
     };
-    sign(asked, caller)?;
+    call.sign(caller)?;
     Ok(audit)
+}
+
+/// Checks that this caller has the right.
+fn may(
+    caller: &Caller,
+    action: Action,
+    target: Target<'_>,
+    id: &RequestId,
+    counted: &SignIns,
+) -> Result<Option<Box<Audit>>, Problem> {
+    if caller.may(action, target) {
+        return Ok(Audit::of(&caller.identity, action, target, id));
+    }
+    counted.denied(action);
+    Audit::refused(&caller.identity, action, target, id);
+    Err(words::missing(&caller.identity, action, target))
 }
 
 /// Checks that this caller may change this claim. Owner and resource of a claim never change and ids are drawn once, so
@@ -95,39 +105,12 @@ async fn hidden(caller: &Caller, driver: &Handle, claim: ClaimId) -> Problem {
     if caller.identity.is_anonymous() && caller.reach() == Reach::Nothing {
         words::missing_everywhere(&caller.identity, Action::Inspect)
     } else {
-        claims::no_such_claim()
+        words::no_such_claim()
     }
 }
 
-/// Puts the caller's name where it belongs.
-fn sign(asked: &mut Asked, caller: Caller) -> Result<(), Problem> {
-    match asked {
-        Asked::Pools(asked) => sign_command(&mut asked.request.command, &caller),
-        Asked::Lock(asked) => sign_command(&mut asked.request.command, &caller),
-        Asked::Claims(claims::Asked::One { request, .. }) => sign_command(&mut request.command, &caller),
-        Asked::Claims(claims::Asked::Claims(list)) => {
-            list.shown_to(caller);
-            Ok(())
-        }
-        Asked::Claims(claims::Asked::Resources(page)) => {
-            page.shown_to(caller);
-            Ok(())
-        }
-        Asked::SignOn(asked) => {
-            asked.said_by(caller);
-            Ok(())
-        }
-        Asked::Claims(claims::Asked::Mistaken { .. })
-        | Asked::Observe(_)
-        | Asked::Page(_)
-        | Asked::Metrics { .. }
-        | Asked::Health
-        | Asked::Preflight { .. }
-        | Asked::Readiness => Ok(()),
-    }
-}
-
-fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
+/// Puts the caller's name into a command.
+pub(crate) fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
     match command {
         Command::Acquire(acquire) => match acquire.resource.kind() {
             Kind::Lock => {

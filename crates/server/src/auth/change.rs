@@ -5,13 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use leasehold_auth::Identity;
-use leasehold_engine::{Command, ResourceKey, Wall};
+use leasehold_engine::{ClaimId, Command, Kind, ResourceKey, Wall};
 
-use crate::app::Asked;
 use crate::audit_log::AuditLog;
 use crate::driver::Handle;
-use crate::faces::claims;
-use crate::faces::watch;
 use crate::http::json::write::{Object, rfc3339};
 use crate::http::{Problem, RequestId};
 use crate::watch::digest::Digester;
@@ -20,9 +17,9 @@ use crate::watch::key::{PublicKey, public_name};
 /// Seconds after which to try again when the audit log cannot be written.
 const RETRY_S: u32 = 5;
 
-/// A change that is to be audited.
+/// The audit line of a change, but for its outcome.
 #[derive(Debug)]
-struct Change {
+struct Entry {
     identity: Identity,
     client: IpAddr,
     request: RequestId,
@@ -37,7 +34,7 @@ struct Change {
 pub(crate) struct Audited {
     log: Arc<AuditLog>,
     driver: Handle,
-    change: Option<Change>,
+    entry: Option<Entry>,
 }
 
 impl Audited {
@@ -45,28 +42,27 @@ impl Audited {
     /// refused.
     pub(crate) fn begin(
         log: &Arc<AuditLog>,
-        asked: &Asked,
+        change: Option<Change<'_>>,
         identity: Identity,
         client: IpAddr,
         request: &RequestId,
         (driver, digester): (&Handle, &Digester),
     ) -> Result<Option<Box<Audited>>, Problem> {
-        let Some((action, on)) = change_of(asked) else { return Ok(None) };
+        let Some(Change { action, on, lock_client }) = change else { return Ok(None) };
         let resource = match on {
             On::Resource(resource) | On::Key(PublicKey::Named(resource)) => Some(shown(resource, digester)),
             On::Key(PublicKey::Pool(digest)) => Some(format!("pool:{digest}")),
             On::Claim(claim) => driver.owner_of(claim).map(|(resource, _)| format!("claim:{resource}")),
         };
-        let change =
-            Change { identity, client, request: request.clone(), action, resource, lock_client: lock_client(asked) };
+        let entry = Entry { identity, client, request: request.clone(), action, resource, lock_client };
         if log.is_required() {
-            log.begin(&change.line(driver.wall(), "begun", None, None)).map_err(|why| {
+            log.begin(&entry.line(driver.wall(), "begun", None, None)).map_err(|why| {
                 let reason =
                     format!("the audit log cannot be written ({why}), and nothing is changed that is not in it");
                 Problem::unavailable(reason, RETRY_S)
             })?;
         }
-        Ok(Some(Box::new(Audited { log: Arc::clone(log), driver: driver.clone(), change: Some(change) })))
+        Ok(Some(Box::new(Audited { log: Arc::clone(log), driver: driver.clone(), entry: Some(entry) })))
     }
 
     /// The outcome, by the answer.
@@ -82,8 +78,8 @@ impl Audited {
     }
 
     fn end(&mut self, outcome: &str, status: Option<u16>, position: Option<&str>) {
-        if let Some(change) = self.change.take() {
-            self.log.end(change.line(self.driver.wall(), outcome, status, position));
+        if let Some(entry) = self.entry.take() {
+            self.log.end(entry.line(self.driver.wall(), outcome, status, position));
         }
     }
 }
@@ -95,7 +91,7 @@ impl Drop for Audited {
     }
 }
 
-impl Change {
+impl Entry {
     fn line(&self, wall: Wall, outcome: &str, status: Option<u16>, position: Option<&str>) -> Vec<u8> {
         let mut object = Object::new();
         let principal = self.identity.principal();
@@ -119,32 +115,36 @@ fn shown(resource: &ResourceKey, digester: &Digester) -> String {
     format!("{}:{}", resource.kind().as_str(), public_name(resource, digester))
 }
 
-/// The subject of a change.
-enum On<'a> {
-    Resource(&'a ResourceKey),
-    Key(&'a PublicKey),
-    Claim(leasehold_engine::ClaimId),
+/// The change that a call asks for.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    action: &'static str,
+    on: On<'a>,
+    /// For a lock: the name under which it is held.
+    lock_client: Option<Arc<str>>,
 }
 
-/// The change that a call makes, if it makes one.
-fn change_of(asked: &Asked) -> Option<(&'static str, On<'_>)> {
-    match asked {
-        Asked::Pools(asked) => change_by(&asked.request.command),
-        Asked::Lock(asked) => change_by(&asked.request.command),
-        Asked::Claims(claims::Asked::One { request, .. }) => change_by(&request.command),
-        Asked::Observe(watch::Asked::Revoke(key, _)) => Some(("revoke", On::Key(key))),
-        Asked::Claims(claims::Asked::Mistaken { .. } | claims::Asked::Claims(_) | claims::Asked::Resources(_))
-        | Asked::Observe(_)
-        | Asked::Page(_)
-        | Asked::SignOn(_)
-        | Asked::Health
-        | Asked::Preflight { .. }
-        | Asked::Readiness
-        | Asked::Metrics { .. } => None,
+impl<'a> Change<'a> {
+    pub(crate) fn new(action: &'static str, on: On<'a>) -> Self {
+        Change { action, on, lock_client: None }
     }
 }
 
-fn change_by(command: &Command) -> Option<(&'static str, On<'_>)> {
+/// The subject of a change.
+#[derive(Debug)]
+pub(crate) enum On<'a> {
+    Resource(&'a ResourceKey),
+    Key(&'a PublicKey),
+    Claim(ClaimId),
+}
+
+/// The change that a command makes, if it makes one.
+pub(crate) fn change_by(command: &Command) -> Option<Change<'_>> {
+    let (action, on) = action_of(command)?;
+    Some(Change { action, on, lock_client: lock_client(command) })
+}
+
+fn action_of(command: &Command) -> Option<(&'static str, On<'_>)> {
     match command {
         Command::Configure { resource, .. } => Some(("configure", On::Resource(resource))),
         Command::Unconfigure { resource } => Some(("unconfigure", On::Resource(resource))),
@@ -171,12 +171,11 @@ fn change_by(command: &Command) -> Option<(&'static str, On<'_>)> {
     }
 }
 
-fn lock_client(asked: &Asked) -> Option<Arc<str>> {
-    let Asked::Lock(asked) = asked else { return None };
-    match &asked.request.command {
-        Command::Acquire(acquire) => acquire.client.clone(),
+fn lock_client(command: &Command) -> Option<Arc<str>> {
+    match command {
+        Command::Acquire(acquire) if acquire.resource.kind() == Kind::Lock => acquire.client.clone(),
         Command::Unlock { client, .. } => Some(Arc::clone(client)),
-        Command::Spend(spend) => spend.client.clone(),
+        Command::Spend(spend) if spend.resource.kind() == Kind::Lock => spend.client.clone(),
         _ => None,
     }
 }

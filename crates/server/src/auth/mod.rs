@@ -29,18 +29,28 @@ use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
 
 pub(crate) use audit::Audit;
 pub use audit::reloaded;
-pub(crate) use authorize::authorize;
+pub(crate) use authorize::{authorize, sign_command};
 pub(crate) use caller::Caller;
-pub(crate) use change::Audited;
+pub(crate) use change::{Audited, Change, On, change_by};
+pub(crate) use need::{Guarded, Need, need_of, public_target};
 pub(crate) use origin::{cross_site, is_same_origin};
 pub(crate) use standing::Standing;
+pub(crate) use words::no_such_claim;
 
-use crate::endpoint::{self, Class};
-use crate::faces::sign_on;
 use crate::http::{Peer, Problem};
 use crate::links;
 use crate::metrics::SignIns;
 use crate::settings::Settings;
+
+/// Whether the callers of an endpoint are identified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// No: it is about the health of the process, documents the API, or is a step of signing on.
+    Open,
+    /// They are counted, but the id in the path is credential enough unless `pools_require_sign_on`.
+    ById,
+    Named,
+}
 
 /// The sign-on in force. It can be replaced while requests are under way; each goes by the one it came in with.
 #[derive(Debug, Default)]
@@ -82,7 +92,7 @@ impl Guard {
     /// Identifies the caller. `None` where the endpoint needs no identity.
     pub(crate) async fn admit(
         &self,
-        endpoint: endpoint::Action,
+        admission: Admission,
         parts: &Parts,
         from: From<'_>,
         settings: &Settings,
@@ -90,7 +100,7 @@ impl Guard {
         counted: &SignIns,
     ) -> Result<Option<Caller>, Problem> {
         let sign_on = match &*self.current.load() {
-            Some(sign_on) if !is_open(endpoint) => Arc::clone(sign_on),
+            Some(sign_on) if admission != Admission::Open => Arc::clone(sign_on),
             _ => return Ok(None),
         };
         let now = now();
@@ -118,8 +128,7 @@ impl Guard {
         }
         sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
         // An open pool's id is credential enough: the caller was identified only to be counted.
-        let is_let_in_by_id =
-            matches!(endpoint, endpoint::Action::Pools(_)) && !sign_on.settings().pools_require_sign_on;
+        let is_let_in_by_id = admission == Admission::ById && !sign_on.settings().pools_require_sign_on;
         Ok((!is_let_in_by_id).then_some(Caller { identity, sign_on }))
     }
 }
@@ -135,14 +144,6 @@ impl<'a> From<'a> {
     fn evidence(self, headers: &'a HeaderMap, is_encrypted: bool, now: Now) -> Evidence<'a> {
         let From { peer, client } = self;
         Evidence { headers, peer: peer.addr.ip(), client, is_encrypted, certificate: peer.certificate.as_deref(), now }
-    }
-}
-
-/// Endpoints that need no identity: those about the health of the process, and those that document the API.
-fn is_open(endpoint: endpoint::Action) -> bool {
-    match endpoint {
-        endpoint::Action::SignOn(sign_on::Action::Login | sign_on::Action::Callback | sign_on::Action::Logout) => true,
-        other => matches!(other.class(), Class::Health | Class::Docs),
     }
 }
 

@@ -4,17 +4,18 @@
 use leasehold_auth::{Action, Target};
 use leasehold_engine::{ClaimId, Command, ResourceKey};
 
-use crate::app::Asked;
-use crate::faces::claims;
-use crate::faces::watch;
+use super::Caller;
+use crate::http::Problem;
 use crate::watch::key::PublicKey;
 
 /// The right that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need<'a> {
+pub(crate) enum Need<'a> {
     /// Every caller may.
     Nothing,
     One(Action, Target<'a>),
+    /// To see a page: the right to observe the service. A browser without it is sent to log in.
+    Page,
     /// To look at a claim that is known by its id alone.
     ClaimShown(ClaimId),
     /// To change a claim that is known by its id alone.
@@ -23,29 +24,16 @@ pub(super) enum Need<'a> {
     List,
 }
 
-pub(super) fn need(asked: &Asked) -> Need<'_> {
-    match asked {
-        Asked::Pools(asked) => need_of(&asked.request.command),
-        Asked::Lock(asked) => need_of(&asked.request.command),
-        Asked::Claims(claims::Asked::One { request, .. }) => need_of(&request.command),
-        Asked::Claims(claims::Asked::Mistaken { claim, .. }) => Need::ClaimShown(*claim),
-        Asked::Claims(claims::Asked::Claims(_) | claims::Asked::Resources(_)) => Need::List,
-        Asked::Observe(asked) => match asked {
-            watch::Asked::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
-            watch::Asked::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
-            watch::Asked::List(_)
-            | watch::Asked::Show(_)
-            | watch::Asked::History(..)
-            | watch::Asked::Series
-            | watch::Asked::FindPool(_)
-            | watch::Asked::Events(_) => Need::One(Action::Observe, Target::Service),
-        },
-        Asked::Page(_) | Asked::Metrics { .. } => Need::One(Action::Observe, Target::Service),
-        Asked::Health | Asked::Preflight { .. } | Asked::Readiness | Asked::SignOn(_) => Need::Nothing,
-    }
+/// A call, as sign-on sees it.
+pub(crate) trait Guarded {
+    fn need(&self) -> Need<'_>;
+
+    /// Puts the caller's name where it belongs.
+    fn sign(&mut self, caller: Caller) -> Result<(), Problem>;
 }
 
-fn need_of(command: &Command) -> Need<'_> {
+/// The right that a command needs.
+pub(crate) fn need_of(command: &Command) -> Need<'_> {
     match command {
         Command::Configure { resource, .. } | Command::Unconfigure { resource } => {
             Need::One(Action::Configure, target(resource))
@@ -72,7 +60,7 @@ fn need_of(command: &Command) -> Need<'_> {
     }
 }
 
-fn public_target(key: &PublicKey) -> Target<'_> {
+pub(crate) fn public_target(key: &PublicKey) -> Target<'_> {
     match key {
         PublicKey::Named(resource) => target(resource),
         PublicKey::Pool(_) => Target::Pool,

@@ -64,3 +64,8 @@ fn quotable(text: &str) -> String {
 fn challenge_value(text: &str) -> HeaderValue {
     HeaderValue::try_from(text).expect("visible ASCII")
 }
+
+/// A claim that does not exist, or that this caller must not know of: both read the same.
+pub(crate) fn no_such_claim() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "no such claim").coded(Code::NoSuchClaim)
+}

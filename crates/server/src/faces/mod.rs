@@ -1,55 +1,54 @@
-//! The three published designs, one folder each, with the same files in each:
+//! The faces: every API of the service, one folder each, with the same files in each:
 //!
-//! * `mod.rs`: the dialect in a few lines, and its answers put together
-//! * `routes.rs`: its endpoints, and a request parsed into a command
-//! * `wire.rs`: views of state as JSON
+//! * `mod.rs`: the face in one `impl Face`, and its answers put together
+//! * `routes.rs`: its endpoints, and a request parsed into a call
 //! * `openapi.rs`: the same for the OpenAPI document
-//! * `refusal.rs`: one exhaustive match from the engine's refusals to the caller's answers
+//! * `wire.rs`, where it shows state: views as JSON
+//! * `refusal.rs`, where the engine can refuse: one exhaustive match from its refusals to the caller's answers
 //!
-//! A dialect translates. Only the engine decides which claim gets a slot.
+//! `face` has the trait, `list` the list of those who implement it. A face translates. Only the engine decides which claim
+//! gets a slot.
 
-pub(crate) mod claims;
-pub(crate) mod dashboard;
+mod claims;
+mod class;
+mod dashboard;
 mod denial;
-pub(crate) mod docs;
+mod docs;
 pub(crate) mod ended;
+mod face;
 mod header;
-pub(crate) mod lock;
-pub(crate) mod page;
-pub(crate) mod pools;
-pub(crate) mod sign_on;
-pub(crate) mod terms;
-pub(crate) mod watch;
+mod health;
+mod list;
+mod lock;
+mod page;
+mod pools;
+mod sign_on;
+mod terms;
+mod watch;
 
 use bytes::Bytes;
-use http::request::Parts;
 use http::{HeaderValue, Response};
 use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
-pub(crate) use denial::unserved;
-pub(crate) use header::{fingerprint, idempotency_key, key_name, listening, plain_seconds_us};
+pub use class::{Audience, Class};
+use denial::unserved;
+use face::Rows;
+pub(crate) use face::{Received, Service};
+use header::{fingerprint, key_name, plain_seconds_us};
+pub(crate) use header::{idempotency_key, listening};
+pub(crate) use health::Readiness;
+pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
 
 use crate::driver::{Answered, Handle};
 use crate::http::response::{POSITION, fill_in, is_open};
-use crate::http::router::Params;
 use crate::http::{Body, Problem, Receipt, RequestId};
-use crate::settings::Settings;
 
 /// Longest name of a resource, a job or a client, in bytes.
 pub(crate) const NAME_MAX: usize = 1024;
 
 /// Longest time that a place in line outlives the last call that waits there.
 pub(crate) const KEEP_MAX_US: u64 = 300_000_000;
-
-/// A request as a dialect sees it: the head, the path's segments and the whole body.
-#[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) parts: &'a Parts,
-    pub(crate) params: Params<'a>,
-    pub(crate) body: &'a Bytes,
-}
 
 /// The part of a call that every dialect needs again for its answer.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use http::header::{
 use http::{Response, StatusCode};
 
 use crate::http::{Body, Problem, RequestId, response};
+use crate::openapi::{Answer, Operation, Schema, Tag};
 
 /// Everything from here, nothing inline, and no site may put the page into a frame.
 const POLICY: &str =
@@ -86,6 +87,33 @@ fn etag(bytes: &[u8]) -> String {
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     format!("\"{hash:016x}\"")
+}
+
+/// A page in the OpenAPI document.
+pub(crate) fn page(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Service, id, summary)
+        .offhand()
+        .answers(200, found("A page for people.", "text/html; charset=utf-8"))
+        .answers(304, kept())
+}
+
+/// One of its files.
+pub(crate) fn file(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Service, id, summary)
+        .offhand()
+        .path("file", "Its name.", Schema::string().example("index.html"))
+        .answers(200, found("The file.", "*/*"))
+        .answers(304, kept())
+        .answers(404, Answer::error("There is no such file.", "no such path"))
+}
+
+fn found(says: &'static str, content_type: &str) -> Answer {
+    Answer::text(says, content_type).header("ETag").header("Cache-Control").header("Content-Security-Policy")
+}
+
+/// The answer to a caller that has the file already.
+pub(crate) fn kept() -> Answer {
+    Answer::empty("The caller has it already (`If-None-Match`).").header("ETag").header("Cache-Control")
 }
 
 #[cfg(test)]

@@ -32,12 +32,12 @@ const HEADERS: [(&str, &str); 12] = [
 ];
 
 /// A header of an answer, by reference.
-pub(super) fn header(name: &str) -> Value {
+pub(crate) fn header(name: &str) -> Value {
     assert!(HEADERS.iter().any(|(known, _)| *known == name), "{name} is explained nowhere");
     json!({"$ref": format!("#/components/headers/{name}")})
 }
 
-pub(super) fn headers() -> Map<String, Value> {
+pub(crate) fn headers() -> Map<String, Value> {
     let schema = |name: &str| match name {
         "Retry-After" => Schema::count(),
         "Leasehold-Position" => Schema::string().pattern("^[0-9]+\\.[0-9]+$").example("1.42"),
@@ -68,7 +68,7 @@ const ANSWERS: [(u16, &str, bool); 13] = [
 ];
 
 /// References to the answers that an operation may get beside its own.
-pub(super) fn answers(is_durable: bool) -> impl Iterator<Item = (u16, Value)> {
+pub(crate) fn answers(is_durable: bool) -> impl Iterator<Item = (u16, Value)> {
     ANSWERS
         .into_iter()
         // The method of an operation is allowed.
@@ -77,7 +77,7 @@ pub(super) fn answers(is_durable: bool) -> impl Iterator<Item = (u16, Value)> {
 }
 
 /// The answers themselves.
-pub(super) fn responses() -> Map<String, Value> {
+pub(crate) fn responses() -> Map<String, Value> {
     ANSWERS.into_iter().map(|(status, name, _)| (name.to_owned(), coded(status).into_value())).collect()
 }
 
@@ -141,7 +141,7 @@ fn answer(status: u16) -> Answer {
 }
 
 /// Parameters that are explained once.
-pub(super) fn parameters() -> Value {
+pub(crate) fn parameters() -> Value {
     json!({
         "RequestId": {
             "name": "X-Request-Id", "in": "header", "required": false,
@@ -153,7 +153,7 @@ pub(super) fn parameters() -> Value {
 }
 
 /// How callers sign on, where they do.
-pub(super) fn security_schemes() -> Value {
+pub(crate) fn security_schemes() -> Value {
     json!({
         "bearer": {
             "type": "http", "scheme": "bearer",
@@ -162,7 +162,7 @@ pub(super) fn security_schemes() -> Value {
     })
 }
 
-pub(super) fn error_schema() -> Schema {
+pub(crate) fn error_schema() -> Schema {
     Schema::object()
         .member("error", Schema::string().says("The error, for people. Lower case, no full stop."))
         .member("code", code_schema())
@@ -177,7 +177,7 @@ pub(crate) fn code_schema() -> Schema {
 }
 
 /// The limits that hold everywhere, for the introduction.
-pub(super) fn limits_in_words() -> String {
+pub(crate) fn limits_in_words() -> String {
     format!(
         "Bodies have at most {} KiB, URIs {} KiB, headers {} KiB in all.",
         BODY_MAX / 1024,

@@ -22,9 +22,9 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    pub(super) const ALL: [Tag; 6] = [Tag::Pools, Tag::Claims, Tag::Resources, Tag::Lock, Tag::Observe, Tag::Service];
+    pub(crate) const ALL: [Tag; 6] = [Tag::Pools, Tag::Claims, Tag::Resources, Tag::Lock, Tag::Observe, Tag::Service];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Tag::Pools => "Pools",
             Tag::Claims => "Claims",
@@ -35,7 +35,7 @@ impl Tag {
         }
     }
 
-    pub(super) fn description(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             Tag::Pools => {
                 "A pool of numbered slots under a secret UUID, borrowed for a bounded time. You choose the UUID, and it is the \
@@ -161,12 +161,12 @@ impl Operation {
         self
     }
 
-    pub(super) fn tag(&self) -> Tag {
+    pub(crate) fn tag(&self) -> Tag {
         self.tag
     }
 
     /// As the document has it. An endpoint with two methods for the same is told apart by the method.
-    pub(super) fn into_value(mut self, method: &Method, is_alone: bool) -> Value {
+    pub(crate) fn into_value(mut self, method: &Method, is_alone: bool) -> Value {
         let id = if is_alone { self.id.to_owned() } else { format!("{}By{}", self.id, capitalised(method)) };
         self.parameters.push(json!({"$ref": "#/components/parameters/RequestId"}));
         let mut responses = Map::new();
@@ -227,7 +227,7 @@ impl Answer {
         self
     }
 
-    pub(super) fn code_example(&mut self, status: u16) {
+    pub(crate) fn code_example(&mut self, status: u16) {
         let status = StatusCode::from_u16(status).expect("statuses have three digits");
         if let Some(example) = self.error_example().filter(|example| !example.contains_key("code")) {
             example.insert("code".to_owned(), Code::of(status).as_str().into());
@@ -262,7 +262,7 @@ impl Answer {
         self
     }
 
-    pub(super) fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         let mut headers = self.headers;
         for name in ["X-Request-Id", "Leasehold-Position", "Leasehold-Service"] {
             headers.insert(name.to_owned(), common::header(name));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
-use leasehold_server::openapi::document;
-use leasehold_server::{Face, Settings};
+use leasehold_server::document::document;
+use leasehold_server::{Audience, Settings};
 use serde_json::{Value, json};
 
 use crate::client::Answer;
@@ -22,7 +22,7 @@ pub(crate) struct Contract {
 pub(crate) fn contract() -> &'static Contract {
     static CONTRACT: OnceLock<Contract> = OnceLock::new();
     CONTRACT.get_or_init(|| {
-        let mut document = document(Face::Whole, &Settings::default());
+        let mut document = document(Audience::Whole, &Settings::default());
         allow_no_other_members(&mut document["components"]);
         allow_no_other_members(&mut document["paths"]);
         Contract { document, validators: std::sync::Mutex::default() }

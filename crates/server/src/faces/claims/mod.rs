@@ -3,9 +3,9 @@
 
 mod filter;
 mod list;
-pub(crate) mod openapi;
+mod openapi;
 mod refusal;
-pub(crate) mod routes;
+mod routes;
 mod wire;
 
 use http::header::LOCATION;
@@ -13,26 +13,103 @@ use http::{HeaderValue, Response, StatusCode};
 use leasehold_engine::{ClaimStatus, Command, Reply as Engine};
 use leasehold_journal::Denial;
 
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
 use super::{Reply, ask, unserved};
+use crate::auth::{self, Admission, Caller, Change, Need, no_such_claim};
 use crate::driver::Handle;
 use crate::http::{Body, Problem, RequestId, response};
-pub(crate) use refusal::no_such_claim;
-use routes::Subject;
-pub(crate) use routes::{Action, Asked, parse};
+use crate::metrics::Dialect;
+use crate::openapi::{Operation, Schema};
+use crate::settings::Settings;
+use routes::{Call, Endpoint, Subject};
 
-pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Result<Response<Body>, Problem> {
-    match asked {
-        Asked::One { subject, request } => {
+pub(crate) struct Claims;
+
+impl Face for Claims {
+    type Endpoint = Endpoint;
+    type Call = Call;
+
+    const DIALECT: Dialect = Dialect::Claims;
+
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn class(endpoint: Endpoint) -> Class {
+        match endpoint {
+            Endpoint::List | Endpoint::Show | Endpoint::Update => Class::Tend,
+            Endpoint::Create
+            | Endpoint::ListResources
+            | Endpoint::ShowResource
+            | Endpoint::PutResource
+            | Endpoint::DeleteResource => Class::Api,
+        }
+    }
+
+    fn admission(_endpoint: Endpoint) -> Admission {
+        Admission::Named
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, _service: &Service) -> Result<Call, Problem> {
+        routes::parse(endpoint, received)
+    }
+
+    fn need(call: &Call) -> Need<'_> {
+        match call {
+            Call::One { request, .. } => auth::need_of(&request.command),
+            Call::Mistaken { claim, .. } => Need::ClaimShown(*claim),
+            Call::Claims(_) | Call::Resources(_) => Need::List,
+        }
+    }
+
+    fn change(call: &Call) -> Option<Change<'_>> {
+        match call {
+            Call::One { request, .. } => auth::change_by(&request.command),
+            Call::Mistaken { .. } | Call::Claims(_) | Call::Resources(_) => None,
+        }
+    }
+
+    fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        match call {
+            Call::One { request, .. } => return auth::sign_command(&mut request.command, &caller),
+            Call::Claims(list) => list.shown_to(caller),
+            Call::Resources(page) => page.shown_to(caller),
+            Call::Mistaken { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn answer<'a>(
+        service: &'a Service,
+        call: Call,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        answer(&service.driver, call, id)
+    }
+
+    fn operation(endpoint: Endpoint, settings: &Settings) -> Operation {
+        openapi::operation(endpoint, settings)
+    }
+
+    fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+        openapi::schemas(settings)
+    }
+}
+
+async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<Body>, Problem> {
+    match call {
+        Call::One { subject, request } => {
             let (reply, answer) = ask(driver, request, id).await;
             reply.word(|reply| show(&subject, reply, answer))
         }
         // On the heap: lists are seldom and large, and every parked caller would have room for one.
-        Asked::Claims(list) => Box::pin(list::claims(driver, *list, id)).await,
-        Asked::Resources(page) => Box::pin(list::resources(driver, page, id)).await,
-        Asked::Mistaken { claim, problem } => {
+        Call::Claims(list) => Box::pin(list::claims(driver, *list, id)).await,
+        Call::Resources(page) => Box::pin(list::resources(driver, page, id)).await,
+        Call::Mistaken { claim, problem } => {
             // A call about a claim that does not exist gets 404, whatever else is wrong with it.
             let (_, answer) = ask(driver, Command::ViewClaim { claim }.into(), id).await;
-            Err(if answer.is_ok() { problem } else { refusal::no_such_claim() })
+            Err(if answer.is_ok() { problem } else { no_such_claim() })
         }
     }
 }
@@ -40,9 +117,9 @@ pub(crate) async fn answer(driver: &Handle, asked: Asked, id: &RequestId) -> Res
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
     let response = match answer {
         Ok(Engine::Claim(view)) => {
-            let status = match (subject.action, view.status) {
-                (Action::Create, ClaimStatus::Waiting) => StatusCode::ACCEPTED,
-                (Action::Create, ClaimStatus::Active | ClaimStatus::Ended(_)) => StatusCode::CREATED,
+            let status = match (subject.endpoint, view.status) {
+                (Endpoint::Create, ClaimStatus::Waiting) => StatusCode::ACCEPTED,
+                (Endpoint::Create, ClaimStatus::Active | ClaimStatus::Ended(_)) => StatusCode::CREATED,
                 _ => StatusCode::OK,
             };
             let mut response = response::json(
@@ -50,7 +127,7 @@ fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) ->
                 reply.id,
                 wire::claim(&subject.base_url, &view, reply.asked_at, subject.clamped),
             );
-            if subject.action == Action::Create {
+            if subject.endpoint == Endpoint::Create {
                 let url = wire::claim_url(&subject.base_url, view.id);
                 let location = HeaderValue::try_from(url).expect("a host header and a UUID make a header value");
                 response.headers_mut().insert(LOCATION, location);

@@ -5,7 +5,7 @@ use leasehold_engine::limits::DURATION_MAX_US;
 use serde_json::{Value, json};
 
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX};
-use super::routes::Action;
+use super::routes::Endpoint;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
 use crate::faces::{NAME_MAX, ended, terms};
@@ -16,9 +16,9 @@ use crate::settings::Settings;
 const CLAIM: &str = "0b9a8c1e-6f2d-4b57-9e3a-c5d1f0a7b842";
 const STATUSES: [&str; 7] = ["waiting", "active", "expired", "released", "revoked", "aborted", "withdrawn"];
 
-pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
+pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
     match action {
-        Action::Create => document_key(listening(new("createClaim", "Claim a resource"), settings))
+        Endpoint::Create => document_key(listening(new("createClaim", "Claim a resource"), settings))
             .says(
                 "The claim is active at once if the resource is free, and stands in line if not: first come, first served. Once \
                  active it has `timeout` seconds, unless its `ttl` is set anew. `ttl` and `user_data` are other names for \
@@ -35,16 +35,16 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     "this Idempotency-Key was used with another body on this resource",
                 ),
             ),
-        Action::List => filters(new("listClaims", "List claims, oldest first")).answers(
+        Endpoint::List => filters(new("listClaims", "List claims, oldest first")).answers(
             200,
             Answer::json("A page of them.", Schema::array(Schema::named("ClaimListed")), &json!([waiting()])).header("Link"),
         ),
-        Action::Show => listening(one("showClaim", "See a claim"), settings)
+        Endpoint::Show => listening(one("showClaim", "See a claim"), settings)
             .says("With `wait`, the answer comes when its status changes, or after that long.")
             .query("while", "With `wait`: `waiting` answers at once unless the claim waits.", Schema::one_of(&["waiting"]))
             .answers(200, claim_answer("The claim.", &active()))
             .answers(404, no_claim()),
-        Action::Update => listening(one("updateClaim", "Renew, release or take up a claim"), settings)
+        Endpoint::Update => listening(one("updateClaim", "Renew, release or take up a claim"), settings)
             .says(
                 "Any of `ttl`, `timeout` and `status`, as one step or not at all. `status: active` takes up a claim whose turn \
                  it is; with `wait` it stands by until then.",
@@ -64,18 +64,18 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     }),
                 ),
             ),
-        Action::ListResources => paged(Operation::new(Tag::Resources, "listResources", "List resources by name")).answers(
+        Endpoint::ListResources => paged(Operation::new(Tag::Resources, "listResources", "List resources by name")).answers(
             200,
             Answer::json("A page of them.", Schema::array(Schema::named("Resource")), &json!([resource()])).header("Link"),
         ),
-        Action::ShowResource => resource_in_path("showResource", "See who holds a resource and who waits")
+        Endpoint::ShowResource => resource_in_path("showResource", "See who holds a resource and who waits")
             .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource()))
             .answers(404, no_resource()),
-        Action::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
+        Endpoint::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
             .says("Raising activates waiting claims at once, in order. Lowering recalls no lease.")
             .body("ResourceSettings", &json!({"capacity": 4}))
             .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource())),
-        Action::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
+        Endpoint::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
             .says("Claims are left as they are.")
             .answers(200, Answer::json("`deleted` is true if it had been set.", Schema::named("Deleted"), &json!({"deleted": true}))),
     }

@@ -4,6 +4,7 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, Refusal};
 
 use super::wire::ending_name;
+use crate::auth::no_such_claim;
 use crate::faces::{Reply, denial, ended};
 use crate::http::json::write::Object;
 use crate::http::{Body, Code, Problem, response};
@@ -62,8 +63,4 @@ fn conflict(error: &str, code: Code, status: &str, ended: Option<Ending>, reply:
         object.string("ended", ended::word(how));
     }
     reply.positioned(response::json(StatusCode::CONFLICT, reply.id, object.end()))
-}
-
-pub(crate) fn no_such_claim() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "no such claim").coded(Code::NoSuchClaim)
 }

@@ -10,13 +10,12 @@ use leasehold_engine::{
 use leasehold_journal::Request;
 
 use super::list::{ClaimList, ResourcePage};
-use super::refusal::no_such_claim;
+use crate::auth::no_such_claim;
 use crate::duration::Cut;
-use crate::faces::{Call, NAME_MAX, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
+use crate::faces::{NAME_MAX, Received, Rows, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
-use crate::http::router::Endpoint;
 use crate::links;
 
 /// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are
@@ -24,7 +23,7 @@ use crate::links;
 const DURATION: Seconds = Seconds { least: Least::Zero, max_us: DURATION_MAX_US, above_max: AboveMax::Refuse };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Endpoint {
     Create,
     List,
     Show,
@@ -35,27 +34,26 @@ pub(crate) enum Action {
     DeleteResource,
 }
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+pub(super) fn endpoints() -> Rows<Endpoint> {
     [
-        (Method::POST, ["/v1/claims", "/v1/claims/"], Action::Create),
-        (Method::GET, ["/v1/claims", "/v1/claims/"], Action::List),
-        (Method::GET, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Show),
-        (Method::PATCH, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Update),
-        (Method::PUT, ["/v1/claims/{id}", "/v1/claims/{id}/"], Action::Update),
-        (Method::GET, ["/v1/resources", "/v1/resources/"], Action::ListResources),
-        (Method::GET, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::ShowResource),
-        (Method::PUT, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::PutResource),
-        (Method::DELETE, ["/v1/resources/{name}", "/v1/resources/{name}/"], Action::DeleteResource),
+        (Method::POST, ["/v1/claims", "/v1/claims/"], Endpoint::Create),
+        (Method::GET, ["/v1/claims", "/v1/claims/"], Endpoint::List),
+        (Method::GET, ["/v1/claims/{id}", "/v1/claims/{id}/"], Endpoint::Show),
+        (Method::PATCH, ["/v1/claims/{id}", "/v1/claims/{id}/"], Endpoint::Update),
+        (Method::PUT, ["/v1/claims/{id}", "/v1/claims/{id}/"], Endpoint::Update),
+        (Method::GET, ["/v1/resources", "/v1/resources/"], Endpoint::ListResources),
+        (Method::GET, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::ShowResource),
+        (Method::PUT, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::PutResource),
+        (Method::DELETE, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::DeleteResource),
     ]
     .into_iter()
-    .flat_map(|(method, patterns, action)| patterns.map(|pattern| (method.clone(), pattern, action)))
-    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
+    .flat_map(|(method, patterns, endpoint)| patterns.map(|pattern| (method.clone(), pattern, endpoint)))
     .collect()
 }
 
 /// A call that made sense, or one that has to be held against what exists.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Call {
     One {
         subject: Subject,
         request: Request,
@@ -72,73 +70,73 @@ pub(crate) enum Asked {
 /// The parts of the call that the answer needs.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    pub(super) action: Action,
+    pub(super) endpoint: Endpoint,
     /// The beginning of absolute URLs.
     pub(super) base_url: String,
     /// It asked for a longer wait, timeout or ttl than it may have.
     pub(super) clamped: bool,
 }
 
-pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
-    let query = Query::parse(call.parts.uri.query())?;
-    let base_url = links::base_url(call.settings, call.parts);
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call, Problem> {
+    let query = Query::parse(received.parts.uri.query())?;
+    let base_url = links::base_url(received.settings, received.parts);
     let mut clamped = false;
-    let request = match action {
-        Action::List => return ClaimList::parse(&query, base_url).map(|list| Asked::Claims(Box::new(list))),
-        Action::ListResources => return ResourcePage::parse(&query, base_url).map(Asked::Resources),
-        Action::Create => {
-            let wait = parse_listening(call, &query)?;
-            let (acquire, is_cut) = create(call)?;
+    let request = match endpoint {
+        Endpoint::List => return ClaimList::parse(&query, base_url).map(|list| Call::Claims(Box::new(list))),
+        Endpoint::ListResources => return ResourcePage::parse(&query, base_url).map(Call::Resources),
+        Endpoint::Create => {
+            let wait = parse_listening(received, &query)?;
+            let (acquire, is_cut) = create(received)?;
             clamped = wait.is_cut || is_cut;
             Request { listen_us: wait.us, ..Command::Acquire(Box::new(acquire)).into() }
         }
-        Action::Show => {
-            let claim = claim_in_path(call)?;
-            match parse_news(call, &query) {
+        Endpoint::Show => {
+            let claim = claim_in_path(received)?;
+            match parse_news(received, &query) {
                 Ok((wait, only_while_waiting)) => {
                     clamped = wait.is_cut;
                     let command = Command::ViewClaim { claim };
                     Request { command, listen_us: wait.us, only_while_waiting }
                 }
-                Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
+                Err(problem) => return Ok(Call::Mistaken { claim, problem }),
             }
         }
-        Action::Update => {
-            let claim = claim_in_path(call)?;
-            match parse_update(call, &query) {
+        Endpoint::Update => {
+            let claim = claim_in_path(received)?;
+            match parse_update(received, &query) {
                 Ok((update, wait, is_cut)) => {
                     clamped = wait.is_cut || is_cut;
                     Request { listen_us: wait.us, ..Command::Update { claim, update }.into() }
                 }
-                Err(problem) => return Ok(Asked::Mistaken { claim, problem }),
+                Err(problem) => return Ok(Call::Mistaken { claim, problem }),
             }
         }
-        Action::ShowResource => Command::ViewResource { resource: resource_in_path(call)? }.into(),
-        Action::DeleteResource => Command::Unconfigure { resource: resource_in_path(call)? }.into(),
-        Action::PutResource => {
-            let resource = resource_in_path(call)?;
-            let body = Object::parse(call.body)?;
+        Endpoint::ShowResource => Command::ViewResource { resource: resource_in_path(received)? }.into(),
+        Endpoint::DeleteResource => Command::Unconfigure { resource: resource_in_path(received)? }.into(),
+        Endpoint::PutResource => {
+            let resource = resource_in_path(received)?;
+            let body = Object::parse(received.body)?;
             body.refuse_unknown(&["capacity"])?;
-            let capacity = body.required_integer("capacity", 0..=call.settings.max_count)?;
+            let capacity = body.required_integer("capacity", 0..=received.settings.max_count)?;
             let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
             Command::Configure { resource, capacity }.into()
         }
     };
-    Ok(Asked::One { subject: Subject { action, base_url, clamped }, request })
+    Ok(Call::One { subject: Subject { endpoint, base_url, clamped }, request })
 }
 
 /// The claim that is asked for, and whether its timeout was cut.
-fn create(call: &Call<'_>) -> Result<(Acquire, bool), Problem> {
-    let body = Object::parse(call.body)?;
+fn create(received: &Received<'_>) -> Result<(Acquire, bool), Problem> {
+    let body = Object::parse(received.body)?;
     body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data"])?;
     let resource = body.required_string("resource", 1..=NAME_MAX)?;
     let timeout = either(&body, "timeout", "ttl")?;
-    let timeout = Cut::to(call.settings.max_timeout_us, body.required_seconds(timeout, DURATION)?);
+    let timeout = Cut::to(received.settings.max_timeout_us, body.required_seconds(timeout, DURATION)?);
     let timeout_us = timeout.us;
-    let metadata = body.json(either(&body, "metadata", "user_data")?, call.settings.max_metadata)?;
+    let metadata = body.json(either(&body, "metadata", "user_data")?, received.settings.max_metadata)?;
     let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
     // Metadata is the same when its value is, in any spelling. Earlier versions compared the spelling.
-    let name = key_name(&call.parts.headers)?;
+    let name = key_name(&received.parts.headers)?;
     let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
     let former = name.as_ref().map(|_| asked(metadata.unwrap_or_default().as_bytes()));
     let acquire = Acquire {
@@ -166,15 +164,15 @@ fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&
 }
 
 /// The change, how long to wait for it, and whether its ttl or timeout was cut.
-fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut, bool), Problem> {
-    let wait = parse_listening(call, query)?;
-    let body = Object::parse(call.body)?;
+fn parse_update(received: &Received<'_>, query: &Query<'_>) -> Result<(Update, Cut, bool), Problem> {
+    let wait = parse_listening(received, query)?;
+    let body = Object::parse(received.body)?;
     body.refuse_unknown(&["ttl", "timeout", "status"])?;
     if body.is_empty() {
         return Err(Problem::bad_request("nothing to change, give any of ttl, timeout, status"));
     }
     let duration = |name| -> Result<Option<Cut>, Problem> {
-        Ok(body.seconds(name, DURATION)?.map(|asked_us| Cut::to(call.settings.max_timeout_us, asked_us)))
+        Ok(body.seconds(name, DURATION)?.map(|asked_us| Cut::to(received.settings.max_timeout_us, asked_us)))
     };
     let (ttl, timeout) = (duration("ttl")?, duration("timeout")?);
     let is_cut = [ttl, timeout].into_iter().flatten().any(|duration| duration.is_cut);
@@ -184,20 +182,20 @@ fn parse_update(call: &Call<'_>, query: &Query<'_>) -> Result<(Update, Cut, bool
 }
 
 /// `wait`, and whether it is over at once for a claim that does not wait.
-fn parse_news(call: &Call<'_>, query: &Query<'_>) -> Result<(Cut, bool), Problem> {
+fn parse_news(received: &Received<'_>, query: &Query<'_>) -> Result<(Cut, bool), Problem> {
     query.refuse_unknown(&["wait", "while"])?;
     let only_while_waiting = match query.get("while") {
         None => false,
         Some("waiting") => true,
         Some(other) => return Err(Problem::bad_request(format!("while must be waiting, got {}", shown(other)))),
     };
-    Ok((listening(&call.parts.headers, query, call.settings.max_wait_us)?, only_while_waiting))
+    Ok((listening(&received.parts.headers, query, received.settings.max_wait_us)?, only_while_waiting))
 }
 
 /// `wait`, the only thing the query of such a call may hold.
-fn parse_listening(call: &Call<'_>, query: &Query<'_>) -> Result<Cut, Problem> {
+fn parse_listening(received: &Received<'_>, query: &Query<'_>) -> Result<Cut, Problem> {
     query.refuse_unknown(&["wait"])?;
-    listening(&call.parts.headers, query, call.settings.max_wait_us)
+    listening(&received.parts.headers, query, received.settings.max_wait_us)
 }
 
 fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {
@@ -218,12 +216,12 @@ fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {
     })
 }
 
-fn claim_in_path(call: &Call<'_>) -> Result<ClaimId, Problem> {
-    parse_uuid(call.params.raw("id")).map(ClaimId).ok_or_else(no_such_claim)
+fn claim_in_path(received: &Received<'_>) -> Result<ClaimId, Problem> {
+    parse_uuid(received.params.raw("id")).map(ClaimId).ok_or_else(no_such_claim)
 }
 
-fn resource_in_path(call: &Call<'_>) -> Result<ResourceKey, Problem> {
-    let name = call.params.decoded("name")?;
+fn resource_in_path(received: &Received<'_>) -> Result<ResourceKey, Problem> {
+    let name = received.params.decoded("name")?;
     if !(1..=NAME_MAX).contains(&name.len()) {
         let reason = format!("the resource name in the path must have 1 to {NAME_MAX} bytes, got {}", name.len());
         return Err(Problem::bad_request(reason));

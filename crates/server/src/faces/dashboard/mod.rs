@@ -1,11 +1,20 @@
 //! The dashboard: a page and its files. `observe` and `events` have the data of the page; `page` serves its files.
 
-use http::Method;
+mod openapi;
+mod routes;
 
-use crate::faces::Call;
-use crate::faces::page::{File, Wanted};
-use crate::http::Problem;
-use crate::http::router::Endpoint;
+use std::future::ready;
+
+use http::Response;
+
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
+use super::page::{File, Wanted};
+use crate::auth::{Admission, Need};
+use crate::http::{Body, Problem, RequestId};
+use crate::openapi::Operation;
+use crate::settings::Settings;
+use routes::Endpoint;
 
 /// The page itself; `/` is its address.
 const PAGE: &str = "index.html";
@@ -47,25 +56,43 @@ static FILES: &[File] = files![
     "who.js",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Page,
-    Asset,
-}
+pub(crate) struct Dashboard;
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
-    vec![
-        Endpoint::new(Method::GET, "/", wrap(Action::Page)),
-        Endpoint::new(Method::GET, "/assets/{file}", wrap(Action::Asset)),
-    ]
-}
+impl Face for Dashboard {
+    type Endpoint = Endpoint;
+    type Call = Wanted;
 
-pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Wanted, Problem> {
-    let name = match action {
-        Action::Page => PAGE,
-        Action::Asset => call.params.raw("file"),
-    };
-    Ok(Wanted::file(File::find(FILES, name)?, &call.parts.headers))
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn class(_endpoint: Endpoint) -> Class {
+        Class::Observe
+    }
+
+    fn admission(_endpoint: Endpoint) -> Admission {
+        Admission::Named
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, _service: &Service) -> Result<Wanted, Problem> {
+        routes::parse(endpoint, received)
+    }
+
+    fn need(_call: &Wanted) -> Need<'_> {
+        Need::Page
+    }
+
+    fn answer<'a>(
+        _service: &'a Service,
+        call: Wanted,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        ready(Ok(call.answer(id)))
+    }
+
+    fn operation(endpoint: Endpoint, _settings: &Settings) -> Operation {
+        openapi::operation(endpoint)
+    }
 }
 
 #[cfg(test)]

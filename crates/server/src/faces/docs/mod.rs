@@ -1,13 +1,21 @@
 //! The API for developers: the OpenAPI document at `/openapi.json`, and a page at `/docs` that shows it and lets one
 //! try it. `page` serves the files, `openapi` makes the document.
 
-use bytes::Bytes;
-use http::Method;
+mod openapi;
+mod routes;
 
-use crate::faces::Call;
-use crate::faces::page::{File, Wanted};
-use crate::http::Problem;
-use crate::http::router::Endpoint;
+use std::future::ready;
+
+use http::Response;
+
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
+use super::page::{File, Wanted};
+use crate::auth::{Admission, Need};
+use crate::http::{Body, Problem, RequestId};
+use crate::openapi::Operation;
+use crate::settings::Settings;
+use routes::Endpoint;
 
 /// The page itself; `/docs` is its address.
 const PAGE: &str = "index.html";
@@ -27,31 +35,43 @@ static FILES: &[File] = files![
     "dom.js", "favicon.svg", "icons.js", "theme.css", "theme.js"
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Page,
-    Asset,
-    Document,
-}
+pub(crate) struct Docs;
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
-    vec![
-        Endpoint::new(Method::GET, "/openapi.json", wrap(Action::Document)),
-        Endpoint::new(Method::GET, "/docs", wrap(Action::Page)),
-        Endpoint::new(Method::GET, "/docs/", wrap(Action::Page)),
-        Endpoint::new(Method::GET, "/docs/{file}", wrap(Action::Asset)),
-    ]
-}
+impl Face for Docs {
+    type Endpoint = Endpoint;
+    type Call = Wanted;
 
-/// `document` is the one that `openapi` made for this listener.
-pub(crate) fn parse(action: Action, call: &Call<'_>, document: &Bytes) -> Result<Wanted, Problem> {
-    let headers = &call.parts.headers;
-    let name = match action {
-        Action::Document => return Ok(Wanted::bytes("application/json", document.clone(), headers)),
-        Action::Page => PAGE,
-        Action::Asset => call.params.raw("file"),
-    };
-    Ok(Wanted::file(File::find(FILES, name)?, headers))
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn class(_endpoint: Endpoint) -> Class {
+        Class::Docs
+    }
+
+    fn admission(_endpoint: Endpoint) -> Admission {
+        Admission::Open
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Wanted, Problem> {
+        routes::parse(endpoint, received, &service.document)
+    }
+
+    fn need(_call: &Wanted) -> Need<'_> {
+        Need::Nothing
+    }
+
+    fn answer<'a>(
+        _service: &'a Service,
+        call: Wanted,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        ready(Ok(call.answer(id)))
+    }
+
+    fn operation(endpoint: Endpoint, _settings: &Settings) -> Operation {
+        openapi::operation(endpoint)
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use leasehold_engine::limits::TOKEN_MAX;
 use serde_json::{Value, json};
 
-use super::routes::{Action, DEFAULT_JOB};
+use super::routes::{DEFAULT_JOB, Endpoint};
 use crate::duration::format_us;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
@@ -13,9 +13,9 @@ use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 
-pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
+pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
     match action {
-        Action::Acquire => document_key(new("acquireLock", "Take the lock, or keep it"))
+        Endpoint::Acquire => document_key(new("acquireLock", "Take the lock, or keep it"))
             .says(format!(
                 "Taking it again is renewing, and is the last holder's right until another client has it. After it expired, only \
                  the last holder may come back for {}. With `wait`, stands in line that long before the 409.",
@@ -56,7 +56,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     "this Idempotency-Key was used with another client or ttl on this lock",
                 ),
             ),
-        Action::Release => document_key(new("releaseLock", "Let go of the lock, or leave its queue"))
+        Endpoint::Release => document_key(new("releaseLock", "Let go of the lock, or leave its queue"))
             .says(
                 "A client that waits leaves the queue. With `token`, only that grant is let go. With the `Idempotency-Key` of an \
                  acquisition, what it got is let go and the key is spent: a copy that arrives later gets 410.",
@@ -81,7 +81,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     }),
                 ),
             ),
-        Action::Show => new("showLock", "See who holds the lock")
+        Endpoint::Show => new("showLock", "See who holds the lock")
             .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
             .query("client", "Whose place in line to show.", Schema::string())
             .answers(200, Answer::json("The lock.", Schema::named("LockSeen"), &seen())),

@@ -8,31 +8,32 @@ use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, Reso
 use leasehold_journal::Request;
 
 use crate::duration::{Cut, parse_go};
-use crate::faces::{Call, KEEP_MAX_US, NAME_MAX, fresh_claim_id, idempotency_key, key_name};
+use crate::faces::{KEEP_MAX_US, NAME_MAX, Received, Rows, fresh_claim_id, idempotency_key, key_name};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
-use crate::http::router::Endpoint;
 
 /// The lock that is meant when no job is named.
 pub(super) const DEFAULT_JOB: &str = "default";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Endpoint {
     Acquire,
     Release,
     Show,
 }
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
-    [(Method::POST, Action::Acquire), (Method::DELETE, Action::Release), (Method::GET, Action::Show)]
-        .map(|(method, action)| Endpoint::new(method, "/lock", wrap(action)))
-        .into()
+pub(super) fn endpoints() -> Rows<Endpoint> {
+    vec![
+        (Method::POST, "/lock", Endpoint::Acquire),
+        (Method::DELETE, "/lock", Endpoint::Release),
+        (Method::GET, "/lock", Endpoint::Show),
+    ]
 }
 
 /// A call that made sense.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Call {
     pub(super) subject: Subject,
     pub(crate) request: Request,
 }
@@ -45,22 +46,22 @@ pub(super) struct Subject {
     pub(super) clamped: bool,
 }
 
-pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
-    let query = Query::parse(call.parts.uri.query())?;
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call, Problem> {
+    let query = Query::parse(received.parts.uri.query())?;
     let job: Arc<str> = Arc::from(query.get("job").unwrap_or(DEFAULT_JOB));
     if !(1..=NAME_MAX).contains(&job.len()) {
         return Err(Problem::bad_request(format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
     }
     let resource = ResourceKey::Lock(Arc::clone(&job));
     let mut clamped = false;
-    let command = match action {
-        Action::Show => match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
+    let command = match endpoint {
+        Endpoint::Show => match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
             Some(client) => Command::ViewPlace { resource, name: Arc::from(client) },
             None => Command::ViewResource { resource },
         },
-        Action::Release => {
+        Endpoint::Release => {
             let (client, token) = (client(&query)?, token(&query)?);
-            match (key_name(&call.parts.headers)?, token) {
+            match (key_name(&received.parts.headers)?, token) {
                 (Some(_), Some(_)) => {
                     return Err(Problem::bad_request("give the token or the Idempotency-Key, each names one grant"));
                 }
@@ -70,11 +71,11 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
                 (None, token) => Command::Unlock { resource, client, token },
             }
         }
-        Action::Acquire => {
+        Endpoint::Acquire => {
             let client = client(&query)?;
-            let (ttl, wait) = (ttl(&query, call)?, wait(&query, call)?);
+            let (ttl, wait) = (ttl(&query, received)?, wait(&query, received)?);
             clamped = ttl.is_cut || wait.is_cut;
-            let key = idempotency_key(&call.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
+            let key = idempotency_key(&received.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
             let options = Options { renewal: renewal(&query)?, keep_us: keep_us(&query)?, ..Options::default() };
             Command::Acquire(Box::new(Acquire {
                 resource,
@@ -90,7 +91,7 @@ pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
             }))
         }
     };
-    Ok(Asked { subject: Subject { job, clamped }, request: command.into() })
+    Ok(Call { subject: Subject { job, clamped }, request: command.into() })
 }
 
 fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
@@ -128,18 +129,18 @@ fn token(query: &Query<'_>) -> Result<Option<Token>, Problem> {
     }
 }
 
-fn ttl(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
-    let Some(text) = query.get("ttl") else { return Ok(Cut { us: call.settings.default_ttl_us, is_cut: false }) };
+fn ttl(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
+    let Some(text) = query.get("ttl") else { return Ok(Cut { us: received.settings.default_ttl_us, is_cut: false }) };
     match parse_go(text).ok().and_then(|ttl_us| u64::try_from(ttl_us).ok()) {
-        Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(call.settings.max_ttl_us, ttl_us)),
+        Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(received.settings.max_ttl_us, ttl_us)),
         _ => Err(Problem::bad_request("invalid ttl format")),
     }
 }
 
-fn wait(query: &Query<'_>, call: &Call<'_>) -> Result<Cut, Problem> {
+fn wait(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("wait") else { return Ok(Cut::default()) };
     match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
-        Some(wait_us) => Ok(Cut::to(call.settings.max_wait_us, wait_us)),
+        Some(wait_us) => Ok(Cut::to(received.settings.max_wait_us, wait_us)),
         None => Err(Problem::bad_request("invalid wait format")),
     }
 }

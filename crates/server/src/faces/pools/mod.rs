@@ -1,36 +1,85 @@
 //! Pools, `/l/{id}`: a distributed semaphore. A pool of numbered slots under a secret UUID, borrowed for a bounded
 //! time. The UUID is the only credential: it is in no log, metric, event or error.
 
-pub(crate) mod openapi;
+mod openapi;
 mod refusal;
-pub(crate) mod routes;
+mod routes;
 mod wire;
 
 use http::{Response, StatusCode};
 use leasehold_engine::Reply as Engine;
 use leasehold_journal::Denial;
 
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
 use super::{Reply, ask_about, unserved};
-use crate::driver::Handle;
+use crate::auth::{self, Admission, Caller, Change, Need};
 use crate::http::{Body, Problem, RequestId, response};
-use routes::Subject;
-pub(crate) use routes::{Action, Asked, parse};
+use crate::metrics::Dialect;
+use crate::openapi::{Operation, Schema};
+use crate::settings::Settings;
+use routes::{Call, Endpoint, Subject};
 
-pub(crate) fn answer<'a>(
-    driver: &'a Handle,
-    asked: Asked,
-    id: &'a RequestId,
-) -> impl Future<Output = Result<Response<Body>, Problem>> {
-    ask_about(driver, asked.request, id, asked.subject, show)
+pub(crate) struct Pools;
+
+impl Face for Pools {
+    type Endpoint = Endpoint;
+    type Call = Call;
+
+    const DIALECT: Dialect = Dialect::Pools;
+
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn class(_endpoint: Endpoint) -> Class {
+        Class::Api
+    }
+
+    fn admission(_endpoint: Endpoint) -> Admission {
+        Admission::ById
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, _service: &Service) -> Result<Call, Problem> {
+        routes::parse(endpoint, received)
+    }
+
+    fn need(call: &Call) -> Need<'_> {
+        auth::need_of(&call.request.command)
+    }
+
+    fn change(call: &Call) -> Option<Change<'_>> {
+        auth::change_by(&call.request.command)
+    }
+
+    fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        auth::sign_command(&mut call.request.command, &caller)
+    }
+
+    fn answer<'a>(
+        service: &'a Service,
+        call: Call,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        ask_about(&service.driver, call.request, id, call.subject, show)
+    }
+
+    fn operation(endpoint: Endpoint, settings: &Settings) -> Operation {
+        openapi::operation(endpoint, settings)
+    }
+
+    fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+        openapi::schemas(settings)
+    }
 }
 
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
-        Ok(Engine::Resource(view)) => wire::pool(subject.pool, &view, subject.action == Action::Show),
+        Ok(Engine::Resource(view)) => wire::pool(subject.pool, &view, subject.endpoint == Endpoint::Show),
         Ok(Engine::Place(place)) => wire::place(subject.pool, &place),
         Ok(Engine::Spent(had)) => wire::given_up(had),
         Ok(Engine::Unconfigured(was_there)) => wire::flag("deleted", was_there),
-        Ok(Engine::Lease(view)) if subject.action == Action::ShowLease => wire::lease(&view),
+        Ok(Engine::Lease(view)) if subject.endpoint == Endpoint::ShowLease => wire::lease(&view),
         Ok(Engine::Lease(view)) => wire::granted(&view, reply.asked_at, subject.clamped),
         Ok(Engine::Returned(was_held)) => wire::flag("returned", was_held),
         Ok(other) => unreachable!("no call to a pool is answered with {other:?}"),

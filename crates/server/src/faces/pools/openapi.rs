@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::routes::Action;
+use super::routes::Endpoint;
 use crate::faces::KEEP_MAX_US;
 use crate::faces::ended::key_spent;
 use crate::faces::header::{document_key, document_required_key};
@@ -15,23 +15,23 @@ use crate::settings::Settings;
 const POOL: &str = "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01";
 const LEASE: &str = "5e0d7c42-8a16-4b9f-92d3-c47f10b8e602";
 
-pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
+pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
     match action {
-        Action::Put => new("putPool", "Create a pool, or change how many slots it has")
+        Endpoint::Put => new("putPool", "Create a pool, or change how many slots it has")
             .says(
                 "Raising wakes waiters at once, in order. Lowering recalls no lease and blocks new borrows until `in_use` is \
                  below `count`.",
             )
             .body("PoolSettings", &json!({"count": 3}))
             .answers(200, Answer::json("The pool.", Schema::named("Pool"), &pool(0)).links_to_borrow()),
-        Action::Show => document_key(new("showPool", "See how much of a pool is in use"))
+        Endpoint::Show => document_key(new("showPool", "See how much of a pool is in use"))
             .says("With the `Idempotency-Key` of a borrow that waits, also its place in line, and who holds the pool.")
             .answers(200, Answer::json("The pool. Never a lease.", Schema::named("PoolSeen"), &pool_seen()))
             .answers(404, no_pool()),
-        Action::Delete => new("deletePool", "Delete a pool")
+        Endpoint::Delete => new("deletePool", "Delete a pool")
             .says("All its leases end, and its waiters get 404 at once.")
             .answers(200, Answer::json("`deleted` is true if there was one.", Schema::named("Deleted"), &json!({"deleted": true}))),
-        Action::Borrow => document_key(new("borrow", "Borrow a slot"))
+        Endpoint::Borrow => document_key(new("borrow", "Borrow a slot"))
             .says(format!(
                 "The lowest free slot is lent for `ttl` seconds. Without one, the call waits in line for up to `wait` seconds: \
                  first come, first served. A caller that hangs up leaves the line. `ttl` is cut to {} s and `wait` to {} s.",
@@ -58,7 +58,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     "this Idempotency-Key was used with another body on this pool",
                 ),
             ),
-        Action::GiveUp => document_required_key(new("giveUpBorrow", "Give up a borrow, whatever became of it"))
+        Endpoint::GiveUp => document_required_key(new("giveUpBorrow", "Give up a borrow, whatever became of it"))
             .says(
                 "The `Idempotency-Key` is required. Its lease is given back, its place in line is left, and the key is spent: a \
                  copy of the borrow that arrives later gets 410 and holds nothing. For callers that do not know whether their \
@@ -73,14 +73,14 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                 ),
             )
             .answers(404, no_pool()),
-        Action::Return => new("returnLease", "Give a slot back")
+        Endpoint::Return => new("returnLease", "Give a slot back")
             .says("Returning twice, or too late, is no mistake: the answer says whether the lease was still held.")
             .body("ReturnRequest", &json!({"lease": LEASE}))
             .answers(
                 200,
                 Answer::json("True if it was still held.", Schema::named("Returned"), &json!({"returned": true})),
             ),
-        Action::Renew => new("renewLease", "Keep a slot for longer")
+        Endpoint::Renew => new("renewLease", "Keep a slot for longer")
             .says("The lease runs for `ttl` seconds from now. Its position and its token stay.")
             .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
             .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
@@ -93,7 +93,7 @@ pub(crate) fn operation(action: Action, settings: &Settings) -> Operation {
                     &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
                 ),
             ),
-        Action::ShowLease => new("showLease", "See a lease")
+        Endpoint::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
             .answers(200, Answer::json("The lease.", Schema::named("LeaseSeen"), &lease_seen()))
             .answers(

@@ -4,13 +4,12 @@ use http::Method;
 use leasehold_engine::{Acquire, ClaimId, Command, Options, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
-use crate::faces::{Call, KEEP_MAX_US, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
+use crate::faces::{KEEP_MAX_US, Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds};
-use crate::http::router::Endpoint;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Endpoint {
     Put,
     Show,
     Delete,
@@ -21,24 +20,23 @@ pub(crate) enum Action {
     ShowLease,
 }
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+pub(super) fn endpoints() -> Rows<Endpoint> {
     [
-        (Method::PUT, "/l/{id}", Action::Put),
-        (Method::GET, "/l/{id}", Action::Show),
-        (Method::DELETE, "/l/{id}", Action::Delete),
-        (Method::POST, "/l/{id}/borrow", Action::Borrow),
-        (Method::DELETE, "/l/{id}/borrow", Action::GiveUp),
-        (Method::POST, "/l/{id}/return", Action::Return),
-        (Method::POST, "/l/{id}/renew", Action::Renew),
-        (Method::GET, "/l/{id}/leases/{lease}", Action::ShowLease),
+        (Method::PUT, "/l/{id}", Endpoint::Put),
+        (Method::GET, "/l/{id}", Endpoint::Show),
+        (Method::DELETE, "/l/{id}", Endpoint::Delete),
+        (Method::POST, "/l/{id}/borrow", Endpoint::Borrow),
+        (Method::DELETE, "/l/{id}/borrow", Endpoint::GiveUp),
+        (Method::POST, "/l/{id}/return", Endpoint::Return),
+        (Method::POST, "/l/{id}/renew", Endpoint::Renew),
+        (Method::GET, "/l/{id}/leases/{lease}", Endpoint::ShowLease),
     ]
-    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
     .into()
 }
 
 /// A call that made sense.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Call {
     pub(super) subject: Subject,
     pub(crate) request: Request,
 }
@@ -46,60 +44,60 @@ pub(crate) struct Asked {
 /// The parts of the call that the answer needs.
 #[derive(Debug)]
 pub(super) struct Subject {
-    pub(super) action: Action,
+    pub(super) endpoint: Endpoint,
     pub(super) pool: u128,
     /// It asked for more time than it may have.
     pub(super) clamped: bool,
 }
 
-pub(crate) fn parse(action: Action, call: &Call<'_>) -> Result<Asked, Problem> {
-    let pool = parse_uuid(call.params.raw("id"))
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call, Problem> {
+    let pool = parse_uuid(received.params.raw("id"))
         .ok_or_else(|| Problem::bad_request("the pool id in the path must be a UUID"))?;
     let resource = ResourceKey::Pool(pool);
     let mut clamped = false;
-    let command = match action {
-        Action::Put => {
-            let capacity = Object::parse(call.body)?.required_integer("count", 0..=call.settings.max_count)?;
+    let command = match endpoint {
+        Endpoint::Put => {
+            let capacity = Object::parse(received.body)?.required_integer("count", 0..=received.settings.max_count)?;
             Command::Configure { resource, capacity: u32::try_from(capacity).expect("the setting is below 2^32") }
         }
-        Action::Show => match key_name(&call.parts.headers)? {
+        Endpoint::Show => match key_name(&received.parts.headers)? {
             Some(name) => Command::ViewPlace { resource, name },
             None => Command::ViewResource { resource },
         },
-        Action::Delete => Command::Unconfigure { resource },
-        Action::Borrow => Command::Acquire(Box::new(borrow(call, resource, &mut clamped)?)),
-        Action::GiveUp => {
-            let key = key_name(&call.parts.headers)?;
+        Endpoint::Delete => Command::Unconfigure { resource },
+        Endpoint::Borrow => Command::Acquire(Box::new(borrow(received, resource, &mut clamped)?)),
+        Endpoint::GiveUp => {
+            let key = key_name(&received.parts.headers)?;
             let key =
                 key.ok_or_else(|| Problem::bad_request("Idempotency-Key is missing, it names the borrow to end"))?;
             Command::Spend(Box::new(Spend { resource, key, client: None, id: fresh_claim_id() }))
         }
-        Action::Return => Command::Return { resource, claim: lease_of(&Object::parse(call.body)?)? },
-        Action::Renew => {
-            let body = Object::parse(call.body)?;
+        Endpoint::Return => Command::Return { resource, claim: lease_of(&Object::parse(received.body)?)? },
+        Endpoint::Renew => {
+            let body = Object::parse(received.body)?;
             let claim = lease_of(&body)?;
-            let ttl = body.required_cut_seconds("ttl", ttl(call))?;
+            let ttl = body.required_cut_seconds("ttl", ttl(received))?;
             clamped = ttl.is_cut;
             Command::Renew { resource, claim, ttl_us: ttl.us }
         }
-        Action::ShowLease => {
-            let lease = parse_uuid(call.params.raw("lease"))
+        Endpoint::ShowLease => {
+            let lease = parse_uuid(received.params.raw("lease"))
                 .ok_or_else(|| Problem::bad_request("the lease in the path must be a UUID"))?;
             Command::ViewLease { resource, claim: ClaimId(lease) }
         }
     };
-    Ok(Asked { subject: Subject { action, pool, clamped }, request: command.into() })
+    Ok(Call { subject: Subject { endpoint, pool, clamped }, request: command.into() })
 }
 
-fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<Acquire, Problem> {
-    let body = Object::parse(call.body)?;
-    let ttl = body.required_cut_seconds("ttl", ttl(call))?;
-    let wait = Seconds { least: Least::Zero, max_us: call.settings.max_wait_us, above_max: AboveMax::Clamp };
+fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<Acquire, Problem> {
+    let body = Object::parse(received.body)?;
+    let ttl = body.required_cut_seconds("ttl", ttl(received))?;
+    let wait = Seconds { least: Least::Zero, max_us: received.settings.max_wait_us, above_max: AboveMax::Clamp };
     let wait = body.cut_seconds("wait", wait)?.unwrap_or_default();
     *clamped = ttl.is_cut || wait.is_cut;
     let (ttl_us, wait_us) = (ttl.us, wait.us);
     let keep_us = body.seconds("keep", KEEP)?.unwrap_or(0);
-    let key = idempotency_key(&call.parts.headers, &[&ttl_us.to_le_bytes()])?;
+    let key = idempotency_key(&received.parts.headers, &[&ttl_us.to_le_bytes()])?;
     if keep_us > 0 && key.is_none() {
         return Err(Problem::bad_request("keep needs an Idempotency-Key, by which the place is found again"));
     }
@@ -121,8 +119,8 @@ fn borrow(call: &Call<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<
 
 const KEEP: Seconds = Seconds { least: Least::Zero, max_us: KEEP_MAX_US, above_max: AboveMax::Refuse };
 
-fn ttl(call: &Call<'_>) -> Seconds {
-    Seconds { least: Least::AboveZero, max_us: call.settings.max_ttl_us, above_max: AboveMax::Clamp }
+fn ttl(received: &Received<'_>) -> Seconds {
+    Seconds { least: Least::AboveZero, max_us: received.settings.max_ttl_us, above_max: AboveMax::Clamp }
 }
 
 fn lease_of(body: &Object<'_>) -> Result<ClaimId, Problem> {

@@ -10,7 +10,7 @@ use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
 use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
 
 use crate::auth::{Guard, audit, cross_site, is_same_origin};
-use crate::faces::Call;
+use crate::faces::Received;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::links;
@@ -38,27 +38,27 @@ enum What {
     Forget { session: Option<String> },
 }
 
-pub(super) fn begin(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
-    let query = Query::parse(call.parts.uri.query())?;
+pub(super) fn begin(received: &Received<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let query = Query::parse(received.parts.uri.query())?;
     let return_to = query.get("return").unwrap_or("/").to_owned();
-    step(call, guard, What::Begin { return_to })
+    step(received, guard, What::Begin { return_to })
 }
 
-pub(super) fn finish(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
-    let query = Query::parse(call.parts.uri.query())?;
+pub(super) fn finish(received: &Received<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let query = Query::parse(received.parts.uri.query())?;
     let text = |name: &str| query.get(name).map(str::to_owned);
     let callback = Callback { state: text("state"), code: text("code"), error: text("error") };
-    let flow = FLOW_COOKIE.sent(&call.parts.headers, call.settings.is_encrypted()).map(str::to_owned);
-    step(call, guard, What::Finish { callback, flow })
+    let flow = FLOW_COOKIE.sent(&received.parts.headers, received.settings.is_encrypted()).map(str::to_owned);
+    step(received, guard, What::Finish { callback, flow })
 }
 
-pub(super) fn forget(call: &Call<'_>, guard: &Guard) -> Result<Step, Problem> {
-    let session = SESSION_COOKIE.sent(&call.parts.headers, call.settings.is_encrypted()).map(str::to_owned);
-    let step = step(call, guard, What::Forget { session })?;
-    if is_same_origin(&call.parts.headers, &step.base_url) { Ok(step) } else { Err(cross_site()) }
+pub(super) fn forget(received: &Received<'_>, guard: &Guard) -> Result<Step, Problem> {
+    let session = SESSION_COOKIE.sent(&received.parts.headers, received.settings.is_encrypted()).map(str::to_owned);
+    let step = step(received, guard, What::Forget { session })?;
+    if is_same_origin(&received.parts.headers, &step.base_url) { Ok(step) } else { Err(cross_site()) }
 }
 
-fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
+fn step(received: &Received<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
     let login = guard.current().and_then(|sign_on| sign_on.login().cloned());
     let login = login.ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
@@ -66,8 +66,8 @@ fn step(call: &Call<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
     })?;
     Ok(Step {
         login,
-        base_url: links::base_url(call.settings, call.parts),
-        is_encrypted: call.settings.is_encrypted(),
+        base_url: links::base_url(received.settings, received.parts),
+        is_encrypted: received.settings.is_encrypted(),
         what,
     })
 }

@@ -2,7 +2,74 @@
 //! rights.
 
 mod login;
+mod openapi;
 mod routes;
 mod whoami;
 
-pub(crate) use routes::{Action, Asked, answer, endpoints, parse};
+use http::Response;
+
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
+use crate::auth::{Admission, Caller, From, Need};
+use crate::http::{Body, Problem, RequestId};
+use crate::openapi::{Operation, Schema};
+use crate::settings::Settings;
+use routes::{Call, Endpoint};
+
+pub(crate) struct SignOn;
+
+impl Face for SignOn {
+    type Endpoint = Endpoint;
+    type Call = Call;
+
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn class(_endpoint: Endpoint) -> Class {
+        Class::SignOn
+    }
+
+    fn admission(endpoint: Endpoint) -> Admission {
+        match endpoint {
+            Endpoint::Whoami => Admission::Named,
+            Endpoint::Login | Endpoint::Callback | Endpoint::Logout => Admission::Open,
+        }
+    }
+
+    fn approach(endpoint: Endpoint, from: From<'_>, service: &Service) -> Result<(), Problem> {
+        match endpoint {
+            Endpoint::Login | Endpoint::Callback => service.guard.count_step(from.client, service.driver.now()),
+            Endpoint::Whoami | Endpoint::Logout => Ok(()),
+        }
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
+        routes::parse(endpoint, received, &service.guard)
+    }
+
+    fn need(_call: &Call) -> Need<'_> {
+        Need::Nothing
+    }
+
+    fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        call.said_by(caller);
+        Ok(())
+    }
+
+    fn answer<'a>(
+        service: &'a Service,
+        call: Call,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        routes::answer(call, &service.guard, id, service.driver.now())
+    }
+
+    fn operation(endpoint: Endpoint, _settings: &Settings) -> Operation {
+        openapi::operation(endpoint)
+    }
+
+    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+        openapi::schemas()
+    }
+}

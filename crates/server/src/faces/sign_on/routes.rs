@@ -5,31 +5,30 @@ use leasehold_auth::Now;
 
 use super::{login, whoami};
 use crate::auth::{Caller, Guard};
-use crate::faces::Call;
-use crate::http::router::Endpoint;
+use crate::faces::{Received, Rows};
 use crate::http::{Body, Problem, RequestId};
 use crate::links::api_url;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Endpoint {
     Whoami,
     Login,
     Callback,
     Logout,
 }
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+pub(super) fn endpoints() -> Rows<Endpoint> {
     vec![
-        Endpoint::new(Method::GET, "/v1/whoami", wrap(Action::Whoami)),
-        Endpoint::new(Method::GET, "/login", wrap(Action::Login)),
-        Endpoint::new(Method::GET, "/callback", wrap(Action::Callback)),
-        Endpoint::new(Method::POST, "/logout", wrap(Action::Logout)),
+        (Method::GET, "/v1/whoami", Endpoint::Whoami),
+        (Method::GET, "/login", Endpoint::Login),
+        (Method::GET, "/callback", Endpoint::Callback),
+        (Method::POST, "/logout", Endpoint::Logout),
     ]
 }
 
 /// A call that made sense.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Call {
     /// Without sign-on there is no identity.
     Whoami {
         who: Option<Caller>,
@@ -38,29 +37,29 @@ pub(crate) enum Asked {
     Login(Box<login::Step>),
 }
 
-impl Asked {
+impl Call {
     pub(crate) fn said_by(&mut self, caller: Caller) {
         match self {
-            Asked::Whoami { who, .. } => *who = Some(caller),
-            Asked::Login(_) => {}
+            Call::Whoami { who, .. } => *who = Some(caller),
+            Call::Login(_) => {}
         }
     }
 }
 
-pub(crate) fn parse(action: Action, call: &Call<'_>, guard: &Guard) -> Result<Asked, Problem> {
-    let step = match action {
-        Action::Whoami => return Ok(Asked::Whoami { who: None, api_url: api_url(call.settings, call.parts) }),
-        Action::Login => login::begin(call, guard)?,
-        Action::Callback => login::finish(call, guard)?,
-        Action::Logout => login::forget(call, guard)?,
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, guard: &Guard) -> Result<Call, Problem> {
+    let step = match endpoint {
+        Endpoint::Whoami => return Ok(Call::Whoami { who: None, api_url: api_url(received.settings, received.parts) }),
+        Endpoint::Login => login::begin(received, guard)?,
+        Endpoint::Callback => login::finish(received, guard)?,
+        Endpoint::Logout => login::forget(received, guard)?,
     };
-    Ok(Asked::Login(Box::new(step)))
+    Ok(Call::Login(Box::new(step)))
 }
 
-pub(crate) async fn answer(asked: Asked, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
-    match asked {
-        Asked::Whoami { who, api_url } => Ok(whoami::answer(who.as_ref(), &api_url, id)),
+pub(crate) async fn answer(call: Call, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
+    match call {
+        Call::Whoami { who, api_url } => Ok(whoami::answer(who.as_ref(), &api_url, id)),
         // On the heap: it talks to the provider, and every parked caller would have room for that.
-        Asked::Login(step) => Box::pin(login::answer(*step, guard, id, now)).await,
+        Call::Login(step) => Box::pin(login::answer(*step, guard, id, now)).await,
     }
 }

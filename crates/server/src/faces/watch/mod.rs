@@ -3,14 +3,94 @@
 
 mod detail;
 mod list;
-pub(crate) mod openapi;
+mod openapi;
 mod reader;
 mod routes;
 mod series;
 mod subscription;
 mod wire;
 
-pub(crate) use routes::{Action, Asked, answer, endpoints, parse};
+use http::Response;
+use leasehold_auth::{Action, Target};
+
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
+use crate::auth::{Admission, Change, Need, On, public_target};
+use crate::http::{Body, Problem, RequestId};
+use crate::openapi::{Operation, Schema};
+use crate::settings::Settings;
+use routes::{Call, Endpoint};
+
+pub(crate) struct Watch;
+
+impl Face for Watch {
+    type Endpoint = Endpoint;
+    type Call = Call;
+
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn class(endpoint: Endpoint) -> Class {
+        match endpoint {
+            Endpoint::Fence => Class::Api,
+            Endpoint::Revoke => Class::Admin,
+            Endpoint::ListResources
+            | Endpoint::ShowResource
+            | Endpoint::History
+            | Endpoint::Series
+            | Endpoint::FindPool
+            | Endpoint::Events => Class::Observe,
+        }
+    }
+
+    fn admission(_endpoint: Endpoint) -> Admission {
+        Admission::Named
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
+        routes::parse(endpoint, received, service)
+    }
+
+    fn need(call: &Call) -> Need<'_> {
+        match call {
+            Call::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
+            Call::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
+            Call::List(_) | Call::Show(_) | Call::History(..) | Call::Series | Call::FindPool(_) | Call::Events(_) => {
+                Need::One(Action::Observe, Target::Service)
+            }
+        }
+    }
+
+    fn change(call: &Call) -> Option<Change<'_>> {
+        match call {
+            Call::Revoke(key, _) => Some(Change::new("revoke", On::Key(key))),
+            Call::Fence(..)
+            | Call::List(_)
+            | Call::Show(_)
+            | Call::History(..)
+            | Call::Series
+            | Call::FindPool(_)
+            | Call::Events(_) => None,
+        }
+    }
+
+    fn answer<'a>(
+        service: &'a Service,
+        call: Call,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        routes::answer(&service.observer, &service.driver, call, id)
+    }
+
+    fn operation(endpoint: Endpoint, _settings: &Settings) -> Operation {
+        openapi::operation(endpoint)
+    }
+
+    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+        openapi::schemas()
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::detail::{HISTORY_DEFAULT, HISTORY_MAX};
 use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, SEARCH_MAX};
-use super::routes::{Action, KEY_MAX};
+use super::routes::{Endpoint, KEY_MAX};
 use crate::faces::NAME_MAX;
 use crate::http::Code;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 
-pub(crate) fn operation(action: Action) -> Operation {
+pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
-        Action::ListResources => new("observeResources", "List everything that is held or waited for")
+        Endpoint::ListResources => new("observeResources", "List everything that is held or waited for")
             .says("Resources of every kind, pools under a digest. Counts are of all resources, whatever the filter.")
             .query("kind", "Only these.", kind())
             .query("state", "Only these.", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
@@ -32,27 +32,27 @@ pub(crate) fn operation(action: Action) -> Operation {
                 )
                 .coded(Code::ListExpired),
             ),
-        Action::ShowResource => new("observeResource", "See one resource in full")
+        Endpoint::ShowResource => new("observeResource", "See one resource in full")
             .says("Its holders by slot, at most 1000, and the first 100 of its queue.")
             .path("key", KEY_SAYS, key())
             .answers(200, Answer::json("The resource.", Schema::named("ObservedResource"), &resource()))
             .answers(404, unknown()),
-        Action::History => new("observeHistory", "See what happened to a resource")
+        Endpoint::History => new("observeHistory", "See what happened to a resource")
             .says("As far back as events are kept, also of what is no longer there. Of more than `limit`, the newest.")
             .path("key", KEY_SAYS, key())
             .query("since_unix", "Not before this, in seconds since 1970.", Schema::seconds())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(HISTORY_MAX as u64).default(HISTORY_DEFAULT))
             .answers(200, Answer::json("Oldest first.", Schema::named("History"), &json!({"events": [event()], "complete_since_unix": 1_705_314_600.0})))
             .answers(404, unknown()),
-        Action::Series => new("observeSeries", "The last ten minutes, second by second")
+        Endpoint::Series => new("observeSeries", "The last ten minutes, second by second")
             .offhand()
             .answers(200, Answer::json("600 values each, oldest first.", Schema::named("Series"), &series())),
-        Action::FindPool => new("observePool", "Find a pool by its id")
+        Endpoint::FindPool => new("observePool", "Find a pool by its id")
             .says("The id is a credential, so it is sent in the body and stays out of URLs.")
             .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
             .answers(200, Answer::json("Its name here.", Schema::named("PoolKey"), &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
             .answers(404, Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
-        Action::Events => new("events", "Follow what happens")
+        Endpoint::Events => new("events", "Follow what happens")
             .says(
                 "Server-sent events: `hello` first, then everything as it becomes durable, with ids to resume from; `gap` when \
                  something was missed; `lagging`, the last one, for a reader that is too slow; `signed-out`, likewise, for one \
@@ -65,11 +65,11 @@ pub(crate) fn operation(action: Action) -> Operation {
             .header("Last-Event-ID", "Where to go on from.", id())
             .answers(200, Answer::text("A stream that does not end by itself.", "text/event-stream"))
             .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
-        Action::Revoke => new("revoke", "Take a grant away from its holder")
+        Endpoint::Revoke => new("revoke", "Take a grant away from its holder")
             .says("Whatever the dialect. The next in line has it in the same step.")
             .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
             .answers(200, Answer::json("True if it was still held.", Schema::named("Revoked"), &json!({"revoked": true}))),
-        Action::Fence => new("fence", "Ask whether a token is the one to heed")
+        Endpoint::Fence => new("fence", "Ask whether a token is the one to heed")
             .says(
                 "For a resource that guards itself against late holders: heed the caller only while its token is `current`. A \
                  pool is named by its digest.",

@@ -11,11 +11,10 @@ use super::list::List;
 use super::subscription::{self, Subscription, known_kind};
 use super::{detail, list, series};
 use crate::driver::Handle;
-use crate::faces::{Call, NAME_MAX, Reply, ask, parse_uuid, unserved};
+use crate::faces::{NAME_MAX, Received, Reply, Rows, Service, ask, parse_uuid, unserved};
 use crate::http::json::write::Object;
 use crate::http::json::{self, shown};
 use crate::http::query::Query;
-use crate::http::router::Endpoint;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
@@ -25,7 +24,7 @@ use crate::watch::key::PublicKey;
 pub(super) const KEY_MAX: usize = NAME_MAX + "claim:".len();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum Endpoint {
     ListResources,
     ShowResource,
     History,
@@ -37,24 +36,23 @@ pub(crate) enum Action {
     Fence,
 }
 
-pub(crate) fn endpoints<T>(wrap: impl Fn(Action) -> T) -> Vec<Endpoint<T>> {
+pub(super) fn endpoints() -> Rows<Endpoint> {
     [
-        (Method::GET, "/v1/observe/resources", Action::ListResources),
-        (Method::GET, "/v1/observe/resources/{key}", Action::ShowResource),
-        (Method::GET, "/v1/observe/resources/{key}/history", Action::History),
-        (Method::GET, "/v1/observe/series", Action::Series),
-        (Method::POST, "/v1/observe/pool", Action::FindPool),
-        (Method::GET, "/v1/events", Action::Events),
-        (Method::POST, "/v1/admin/revoke", Action::Revoke),
-        (Method::GET, "/v1/fence", Action::Fence),
+        (Method::GET, "/v1/observe/resources", Endpoint::ListResources),
+        (Method::GET, "/v1/observe/resources/{key}", Endpoint::ShowResource),
+        (Method::GET, "/v1/observe/resources/{key}/history", Endpoint::History),
+        (Method::GET, "/v1/observe/series", Endpoint::Series),
+        (Method::POST, "/v1/observe/pool", Endpoint::FindPool),
+        (Method::GET, "/v1/events", Endpoint::Events),
+        (Method::POST, "/v1/admin/revoke", Endpoint::Revoke),
+        (Method::GET, "/v1/fence", Endpoint::Fence),
     ]
-    .map(|(method, pattern, action)| Endpoint::new(method, pattern, wrap(action)))
     .into()
 }
 
 /// A call that made sense.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Call {
     List(Box<List>),
     Show(PublicKey),
     History(PublicKey, HistoryQuery),
@@ -65,40 +63,40 @@ pub(crate) enum Asked {
     Fence(PublicKey, Token),
 }
 
-pub(crate) fn parse(action: Action, call: &Call<'_>, observer: &Observer) -> Result<Asked, Problem> {
-    Ok(match action {
-        Action::ListResources => Asked::List(Box::new(List::parse(&Query::parse(call.parts.uri.query())?)?)),
-        Action::ShowResource => {
-            Query::parse(call.parts.uri.query())?.refuse_unknown(&[])?;
-            Asked::Show(key_in_path(call)?)
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
+    Ok(match endpoint {
+        Endpoint::ListResources => Call::List(Box::new(List::parse(&Query::parse(received.parts.uri.query())?)?)),
+        Endpoint::ShowResource => {
+            Query::parse(received.parts.uri.query())?.refuse_unknown(&[])?;
+            Call::Show(key_in_path(received)?)
         }
-        Action::History => {
-            Asked::History(key_in_path(call)?, HistoryQuery::parse(&Query::parse(call.parts.uri.query())?)?)
+        Endpoint::History => {
+            Call::History(key_in_path(received)?, HistoryQuery::parse(&Query::parse(received.parts.uri.query())?)?)
         }
-        Action::Series => Asked::Series,
-        Action::FindPool => {
-            let body = json::Object::parse(call.body)?;
+        Endpoint::Series => Call::Series,
+        Endpoint::FindPool => {
+            let body = json::Object::parse(received.body)?;
             body.refuse_unknown(&["id"])?;
             let text = body.required_secret("id", "a UUID")?;
-            Asked::FindPool(parse_uuid(&text).ok_or_else(|| Problem::bad_request("id must be a UUID"))?)
+            Call::FindPool(parse_uuid(&text).ok_or_else(|| Problem::bad_request("id must be a UUID"))?)
         }
-        Action::Events => Asked::Events(subscription::parse(call, observer.digester())?),
-        Action::Revoke => {
-            let body = json::Object::parse(call.body)?;
+        Endpoint::Events => Call::Events(subscription::parse(received, service)?),
+        Endpoint::Revoke => {
+            let body = json::Object::parse(received.body)?;
             body.refuse_unknown(&["key", "token"])?;
             let text = body.required_string("key", 1..=KEY_MAX)?;
             let key = PublicKey::parse(&text).ok_or_else(|| {
                 Problem::bad_request(format!("key must be claim:NAME, lock:JOB or pool:DIGEST, got {}", shown(&text)))
             })?;
-            Asked::Revoke(key, Token(body.required_integer("token", 1..=TOKEN_MAX)?))
+            Call::Revoke(key, Token(body.required_integer("token", 1..=TOKEN_MAX)?))
         }
-        Action::Fence => fence(&Query::parse(call.parts.uri.query())?)?,
+        Endpoint::Fence => fence(&Query::parse(received.parts.uri.query())?)?,
     })
 }
 
 /// A text that is no key names no resource.
-fn key_in_path(call: &Call<'_>) -> Result<PublicKey, Problem> {
-    PublicKey::parse(&call.params.decoded("key")?).ok_or_else(no_such_resource)
+fn key_in_path(received: &Received<'_>) -> Result<PublicKey, Problem> {
+    PublicKey::parse(&received.params.decoded("key")?).ok_or_else(no_such_resource)
 }
 
 fn no_such_resource() -> Problem {
@@ -106,7 +104,7 @@ fn no_such_resource() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, reason).coded(Code::NoSuchResource)
 }
 
-fn fence(query: &Query<'_>) -> Result<Asked, Problem> {
+fn fence(query: &Query<'_>) -> Result<Call, Problem> {
     query.refuse_unknown(&["kind", "resource", "token"])?;
     let required = |name: &str, what: &str| {
         query.get(name).ok_or_else(|| Problem::bad_request(format!("{name} is required and must be {what}")))
@@ -130,25 +128,25 @@ fn fence(query: &Query<'_>) -> Result<Asked, Problem> {
             )
         })?),
     };
-    Ok(Asked::Fence(key, Token(token)))
+    Ok(Call::Fence(key, Token(token)))
 }
 
 pub(crate) async fn answer(
     observer: &Arc<Observer>,
     driver: &Handle,
-    asked: Asked,
+    call: Call,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    match asked {
-        Asked::List(list) => list::answer(observer, driver, *list, id).await,
-        Asked::Show(key) => detail::show(observer, driver, &key, id).await,
-        Asked::History(key, query) => detail::history(observer, driver, &key, query, id).await,
-        Asked::Series => {
+    match call {
+        Call::List(list) => list::answer(observer, driver, *list, id).await,
+        Call::Show(key) => detail::show(observer, driver, &key, id).await,
+        Call::History(key, query) => detail::history(observer, driver, &key, query, id).await,
+        Call::Series => {
             Ok(response::json(StatusCode::OK, id, series::answer(observer, driver.wall(), &driver.totals())))
         }
-        Asked::FindPool(pool) => find_pool(observer, driver, pool, id).await,
-        Asked::Events(subscription) => subscription::answer(observer, driver, subscription, id),
-        Asked::Revoke(key, token) => {
+        Call::FindPool(pool) => find_pool(observer, driver, pool, id).await,
+        Call::Events(subscription) => subscription::answer(observer, driver, subscription, id),
+        Call::Revoke(key, token) => {
             let Some(resource) = resolve(observer, driver, &key).await? else {
                 return Ok(response::json(StatusCode::OK, id, flag("revoked", false)));
             };
@@ -156,7 +154,7 @@ pub(crate) async fn answer(
             let Engine::Revoked(was_held) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
             Ok(reply.positioned(response::json(StatusCode::OK, id, flag("revoked", was_held))))
         }
-        Asked::Fence(key, token) => {
+        Call::Fence(key, token) => {
             // A pool that is not known has no grants, and neither has one that never was.
             let resource = resolve(observer, driver, &key).await?.unwrap_or(ResourceKey::Pool(0));
             let (reply, answer) = asked_of(driver, Command::ViewFence { resource, token }, id).await?;

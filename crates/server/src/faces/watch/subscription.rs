@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::reader::Reader;
 use crate::auth::Standing;
 use crate::driver::Handle;
-use crate::faces::{Call, parse_uuid};
+use crate::faces::{Received, Service, parse_uuid};
 use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
@@ -32,17 +32,6 @@ pub(crate) struct Subscription {
     pub(super) standing: Option<Box<Standing>>,
     /// Where its reader is.
     pub(super) ip: Option<IpAddr>,
-}
-
-impl Subscription {
-    /// It lasts only as long as its reader would be let in.
-    pub(crate) fn by(&mut self, ip: IpAddr) {
-        self.ip = Some(ip);
-    }
-
-    pub(crate) fn as_long_as(&mut self, standing: Standing) {
-        self.standing = Some(Box::new(standing));
-    }
 }
 
 /// Which events a reader wants.
@@ -70,13 +59,19 @@ impl Filter {
     }
 }
 
-pub(crate) fn parse(call: &Call<'_>, digester: &Digester) -> Result<Subscription, Problem> {
-    let query = Query::parse(call.parts.uri.query())?;
+pub(super) fn parse(received: &Received<'_>, service: &Service) -> Result<Subscription, Problem> {
+    let query = Query::parse(received.parts.uri.query())?;
     query.refuse_unknown(&["resource", "kind", "last_event_id"])?;
     let kind = query.get("kind").map(known_kind).transpose()?;
-    let resource = query.get("resource").map(|text| wanted(text, digester)).transpose()?;
-    let last_seen = last_seen(&call.parts.headers, &query)?;
-    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing: None, ip: None })
+    let resource = query.get("resource").map(|text| wanted(text, service.observer.digester())).transpose()?;
+    let last_seen = last_seen(&received.parts.headers, &query)?;
+    let Received { parts, from, settings, .. } = received;
+    // It lasts only as long as its reader would be let in.
+    let standing = service.guard.current().map(|_| {
+        let is_encrypted = settings.is_encrypted();
+        Box::new(Standing::new(&service.guard, &service.driver, &parts.headers, *from, is_encrypted))
+    });
+    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing, ip: Some(from.client) })
 }
 
 pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {

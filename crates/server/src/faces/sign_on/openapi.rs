@@ -1,33 +1,12 @@
-//! Operations that belong to no dialect: health, metrics, this document, and pages for people.
+//! Sign-on in the OpenAPI document.
 
 use serde_json::{Value, json};
 
-use super::{Answer, Operation, Schema, Tag};
-use crate::faces::{dashboard, docs, sign_on};
+use super::routes::Endpoint;
 use crate::http::Code;
-use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
+use crate::openapi::{Answer, Operation, Schema, Tag};
 
-pub(super) fn health() -> Operation {
-    new("health", "Show that the process lives")
-        .offhand()
-        .answers(200, Answer::json("It does.", Schema::named("Health"), &json!({"status": "ok"})))
-}
-
-pub(super) fn readiness() -> Operation {
-    new("readiness", "Show that it can commit")
-        .says("Makes the smallest of changes durable, and answers once it is.")
-        .answers(200, Answer::json("It can.", Schema::named("Readiness"), &json!({"status": "ready"})))
-}
-
-pub(super) fn metrics() -> Operation {
-    let answer = Answer::text("Every metric there is.", OPENMETRICS_TYPE).or_text(CLASSIC_TYPE);
-    new("metrics", "Metrics for Prometheus")
-        .says("OpenMetrics when `Accept` asks for it, else the older text format.")
-        .offhand()
-        .answers(200, answer)
-}
-
-pub(super) fn sign_on(action: sign_on::Action) -> Operation {
+pub(super) fn operation(endpoint: Endpoint) -> Operation {
     let no_login = || {
         Answer::error(
             "The dashboard has no login here.",
@@ -36,16 +15,16 @@ pub(super) fn sign_on(action: sign_on::Action) -> Operation {
         .coded(Code::NoLogin)
     };
     let elsewhere = |says| Answer::empty(says).header("Location").header("Set-Cookie");
-    match action {
-        sign_on::Action::Whoami => whoami(),
-        sign_on::Action::Login => new("login", "Log in to the dashboard")
+    match endpoint {
+        Endpoint::Whoami => whoami(),
+        Endpoint::Login => new("login", "Log in to the dashboard")
             .says("Sends a browser to the sign-on provider (authorization code with PKCE).")
             .offhand()
             .query("return", "The path to come back to.", Schema::string().example("/"))
             .answers(303, elsewhere("To the provider."))
             .answers(404, no_login())
             .answers(503, unreachable_provider()),
-        sign_on::Action::Callback => new("callback", "Come back from the provider")
+        Endpoint::Callback => new("callback", "Come back from the provider")
             .offhand()
             .query("state", "Of the login under way.", Schema::string())
             .query("code", "The value that the provider gave out.", Schema::string())
@@ -53,7 +32,7 @@ pub(super) fn sign_on(action: sign_on::Action) -> Operation {
             .answers(303, elsewhere("Logged in, and back to where the login began."))
             .answers(404, no_login())
             .answers(503, unreachable_provider()),
-        sign_on::Action::Logout => new("logout", "Log out of the dashboard")
+        Endpoint::Logout => new("logout", "Log out of the dashboard")
             .says("Only from a page of the dashboard itself.")
             .offhand()
             .answers(
@@ -78,49 +57,6 @@ fn whoami() -> Operation {
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
         .offhand()
         .answers(200, Answer::json("You.", Schema::named("Whoami"), &example))
-}
-
-pub(super) fn dashboard(action: dashboard::Action) -> Operation {
-    match action {
-        dashboard::Action::Page => page("dashboard", "The dashboard"),
-        dashboard::Action::Asset => file("dashboardFile", "A file of the dashboard"),
-    }
-}
-
-pub(super) fn docs(action: docs::Action) -> Operation {
-    match action {
-        docs::Action::Document => new("openapi", "This document")
-            .says("The endpoints of this listener, under its settings.")
-            .offhand()
-            .answers(200, Answer::json("OpenAPI 3.1.", Schema::object(), &json!({"openapi": "3.1.0"})).header("ETag"))
-            .answers(304, kept()),
-        docs::Action::Page => page("docs", "The page about the API"),
-        docs::Action::Asset => file("docsFile", "A file of that page"),
-    }
-}
-
-fn page(id: &'static str, summary: &'static str) -> Operation {
-    new(id, summary)
-        .offhand()
-        .answers(200, found("A page for people.", "text/html; charset=utf-8"))
-        .answers(304, kept())
-}
-
-fn file(id: &'static str, summary: &'static str) -> Operation {
-    new(id, summary)
-        .offhand()
-        .path("file", "Its name.", Schema::string().example("index.html"))
-        .answers(200, found("The file.", "*/*"))
-        .answers(304, kept())
-        .answers(404, Answer::error("There is no such file.", "no such path"))
-}
-
-fn found(says: &'static str, content_type: &str) -> Answer {
-    Answer::text(says, content_type).header("ETag").header("Cache-Control").header("Content-Security-Policy")
-}
-
-fn kept() -> Answer {
-    Answer::empty("The caller has it already (`If-None-Match`).").header("ETag").header("Cache-Control")
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
@@ -149,7 +85,5 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                 ),
         ),
         ("SignedOut", Schema::object().member("signed_out", Schema::constant(true))),
-        ("Health", Schema::object().member("status", Schema::constant("ok"))),
-        ("Readiness", Schema::object().member("status", Schema::constant("ready"))),
     ]
 }

@@ -1,0 +1,104 @@
+//! A face: one API of the service, in a folder of its own. Everything that the server needs to know of a face is in this
+//! trait; the list of faces is in `list`, and adding one touches its folder and one line there.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response};
+
+use super::class::Class;
+use super::health::Readiness;
+use crate::auth::{Admission, Caller, Change, From, Guard, Need};
+use crate::driver::Handle;
+use crate::http::router::Params;
+use crate::http::{Body, Problem, RequestId};
+use crate::metrics::Dialect;
+use crate::openapi::{Operation, Schema};
+use crate::settings::Settings;
+use crate::watch::Observer;
+
+/// Everything that a face may use to answer a call.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) settings: Settings,
+    pub(crate) driver: Handle,
+    pub(crate) observer: Arc<Observer>,
+    pub(crate) guard: Arc<Guard>,
+    /// The OpenAPI document of this listener, as it is sent.
+    pub(crate) document: Bytes,
+    pub(crate) readiness: Readiness,
+}
+
+/// A request as it was received: the head, the path's segments, the whole body, and where it comes from.
+#[derive(Debug)]
+pub(crate) struct Received<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) parts: &'a Parts,
+    pub(crate) params: Params<'a>,
+    pub(crate) body: &'a Bytes,
+    pub(crate) from: From<'a>,
+}
+
+/// The rows of a face in the table of endpoints.
+pub(crate) type Rows<E> = Vec<(Method, &'static str, E)>;
+
+pub(crate) trait Face {
+    /// The endpoints of this face, one variant each.
+    type Endpoint: Copy + Debug + PartialEq + Eq;
+
+    /// A request that made sense.
+    type Call: Debug + Send;
+
+    /// How its requests are counted.
+    const DIALECT: Dialect = Dialect::Other;
+
+    /// It tells how the service itself is, and so is served also when there are too many callers.
+    const IS_ABOUT_THE_SERVICE: bool = false;
+
+    /// Where each endpoint is served.
+    fn endpoints() -> Rows<Self::Endpoint>;
+
+    /// Whom an endpoint is for, and so which listener serves it.
+    fn class(endpoint: Self::Endpoint) -> Class;
+
+    /// Whether its callers are identified.
+    fn admission(endpoint: Self::Endpoint) -> Admission;
+
+    /// Before anything but the head is read. Refuses a caller that comes too often.
+    fn approach(_endpoint: Self::Endpoint, _from: From<'_>, _service: &Service) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// From bytes to a call that makes sense.
+    fn parse(endpoint: Self::Endpoint, received: &Received<'_>, service: &Service) -> Result<Self::Call, Problem>;
+
+    /// The action that a call needs, and on which resource.
+    fn need(call: &Self::Call) -> Need<'_>;
+
+    /// The change that a call asks for, as the audit log names it; `None` when it changes nothing.
+    fn change(_call: &Self::Call) -> Option<Change<'_>> {
+        None
+    }
+
+    /// Puts the name of an identified caller where it belongs.
+    fn sign(_call: &mut Self::Call, _caller: Caller) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// From a call to the durable answer. What is asked of the engine is asked at once, before the first poll.
+    fn answer<'a>(
+        service: &'a Service,
+        call: Self::Call,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a;
+
+    /// An endpoint in the OpenAPI document.
+    fn operation(endpoint: Self::Endpoint, settings: &Settings) -> Operation;
+
+    /// The schemas that its operations name.
+    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+        Vec::new()
+    }
+}

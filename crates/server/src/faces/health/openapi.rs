@@ -1,0 +1,46 @@
+//! Health and metrics in the OpenAPI document.
+
+use serde_json::json;
+
+use super::routes::Endpoint;
+use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
+use crate::openapi::{Answer, Operation, Schema, Tag};
+
+pub(super) fn operation(endpoint: Endpoint) -> Operation {
+    match endpoint {
+        Endpoint::Health => health(),
+        Endpoint::Readiness => readiness(),
+        Endpoint::Metrics => metrics(),
+    }
+}
+
+fn health() -> Operation {
+    new("health", "Show that the process lives")
+        .offhand()
+        .answers(200, Answer::json("It does.", Schema::named("Health"), &json!({"status": "ok"})))
+}
+
+fn readiness() -> Operation {
+    new("readiness", "Show that it can commit")
+        .says("Makes the smallest of changes durable, and answers once it is.")
+        .answers(200, Answer::json("It can.", Schema::named("Readiness"), &json!({"status": "ready"})))
+}
+
+fn metrics() -> Operation {
+    let answer = Answer::text("Every metric there is.", OPENMETRICS_TYPE).or_text(CLASSIC_TYPE);
+    new("metrics", "Metrics for Prometheus")
+        .says("OpenMetrics when `Accept` asks for it, else the older text format.")
+        .offhand()
+        .answers(200, answer)
+}
+
+fn new(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Service, id, summary)
+}
+
+pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("Health", Schema::object().member("status", Schema::constant("ok"))),
+        ("Readiness", Schema::object().member("status", Schema::constant("ready"))),
+    ]
+}

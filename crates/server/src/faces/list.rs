@@ -1,0 +1,170 @@
+//! The list of faces, and everything that is the same for each of them: one enum of their endpoints, one of their calls.
+//! Both are matched on, not called through a table, so that a request costs no more than with one face.
+
+use std::pin::Pin;
+
+use http::Response;
+
+use super::class::{Audience, Class};
+use super::face::{Face, Received, Service};
+use super::{claims, dashboard, docs, health, lock, pools, sign_on, watch};
+use crate::auth::{Admission, Caller, Change, From, Guarded, Need};
+use crate::http::router;
+use crate::http::{Body, Problem, RequestId};
+use crate::metrics::Dialect;
+use crate::openapi::{Operation, Schema};
+use crate::settings::Settings;
+
+macro_rules! faces {
+    ($($name:ident: $face:ty),+ $(,)?) => {
+        /// Every endpoint of every face.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Endpoint {
+            $($name(<$face as Face>::Endpoint)),+
+        }
+
+        /// A request to any of them that made sense, freed from the bytes it came in.
+        #[derive(Debug)]
+        pub(crate) enum Call {
+            $($name(<$face as Face>::Call)),+
+        }
+
+        fn all_endpoints() -> Vec<router::Endpoint<Endpoint>> {
+            let mut all = Vec::new();
+            $(all.extend(<$face>::endpoints().into_iter().map(|(method, pattern, endpoint)| {
+                router::Endpoint::new(method, pattern, Endpoint::$name(endpoint))
+            }));)+
+            all
+        }
+
+        /// The schemas of all faces.
+        pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+            let mut all = Vec::new();
+            $(all.extend(<$face>::schemas(settings));)+
+            all
+        }
+
+        impl Endpoint {
+            pub(crate) fn class(self) -> Class {
+                match self {
+                    $(Endpoint::$name(endpoint) => <$face>::class(endpoint)),+
+                }
+            }
+
+            pub(crate) fn dialect(self) -> Dialect {
+                match self {
+                    $(Endpoint::$name(_) => <$face>::DIALECT),+
+                }
+            }
+
+            pub(crate) fn is_about_the_service(self) -> bool {
+                match self {
+                    $(Endpoint::$name(_) => <$face>::IS_ABOUT_THE_SERVICE),+
+                }
+            }
+
+            pub(crate) fn admission(self) -> Admission {
+                match self {
+                    $(Endpoint::$name(endpoint) => <$face>::admission(endpoint)),+
+                }
+            }
+
+            pub(crate) fn approach(self, from: From<'_>, service: &Service) -> Result<(), Problem> {
+                match self {
+                    $(Endpoint::$name(endpoint) => <$face>::approach(endpoint, from, service)),+
+                }
+            }
+
+            pub(crate) fn parse(self, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
+                match self {
+                    $(Endpoint::$name(endpoint) => <$face>::parse(endpoint, received, service).map(Call::$name)),+
+                }
+            }
+
+            pub(crate) fn operation(self, settings: &Settings) -> Operation {
+                match self {
+                    $(Endpoint::$name(endpoint) => <$face>::operation(endpoint, settings)),+
+                }
+            }
+        }
+
+        impl Call {
+            pub(crate) fn change(&self) -> Option<Change<'_>> {
+                match self {
+                    $(Call::$name(call) => <$face>::change(call)),+
+                }
+            }
+
+            pub(crate) fn answer<'a>(self, service: &'a Service, id: &'a RequestId) -> Answering<'a> {
+                match self {
+                    $(Call::$name(call) => Box::pin(<$face>::answer(service, call, id))),+
+                }
+            }
+        }
+
+        impl Guarded for Call {
+            fn need(&self) -> Need<'_> {
+                match self {
+                    $(Call::$name(call) => <$face>::need(call)),+
+                }
+            }
+
+            fn sign(&mut self, caller: Caller) -> Result<(), Problem> {
+                match self {
+                    $(Call::$name(call) => <$face>::sign(call, caller)),+
+                }
+            }
+        }
+    };
+}
+
+// A face is one line.
+faces! {
+    Pools: pools::Pools,
+    Claims: claims::Claims,
+    Lock: lock::Lock,
+    Watch: watch::Watch,
+    Dashboard: dashboard::Dashboard,
+    Docs: docs::Docs,
+    SignOn: sign_on::SignOn,
+    Health: health::Health,
+}
+
+/// An answer under way, on the heap, each as large as it is: an `async fn` would be as large as the largest, hold the call
+/// twice, and be copied and kept for every parked caller. 600 bytes each.
+pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
+
+/// The table of one listener.
+pub(crate) fn endpoints(audience: Audience) -> Vec<router::Endpoint<Endpoint>> {
+    let mut endpoints = all_endpoints();
+    endpoints.retain(|endpoint| audience.is_served(endpoint.handler.class()));
+    endpoints
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn two_listeners_share_what_is_for_both_and_nothing_else() {
+        let table = |audience| {
+            endpoints(audience).into_iter().map(|it| (it.method, it.pattern, it.handler)).collect::<Vec<_>>()
+        };
+        let (whole, callers, operators) =
+            (table(Audience::Whole), table(Audience::Callers), table(Audience::Operators));
+        for endpoint in &whole {
+            let is_shared = matches!(endpoint.2.class(), Class::Health | Class::SignOn | Class::Docs | Class::Tend);
+            let served = [&callers, &operators].into_iter().filter(|table| table.contains(endpoint)).count();
+            assert_eq!(served, if is_shared { 2 } else { 1 }, "{endpoint:?}");
+        }
+        let serves = |table: &[(Method, &str, Endpoint)], method, path| {
+            table.iter().any(|(known, pattern, _)| *known == method && *pattern == path)
+        };
+        assert!(serves(&operators, Method::GET, "/metrics") && !serves(&callers, Method::GET, "/metrics"));
+        assert!(serves(&callers, Method::POST, "/lock") && !serves(&operators, Method::POST, "/lock"));
+        assert!(serves(&callers, Method::DELETE, "/lock") && serves(&operators, Method::DELETE, "/lock"));
+        assert!(serves(&callers, Method::GET, "/docs") && serves(&operators, Method::GET, "/healthz"));
+    }
+}
