@@ -268,6 +268,7 @@ fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> a
     let limits = PartitionLimits {
         callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
         store_timeout_us: settings.store_timeout_us,
+        backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
     };
     let clock = Clock::system();
     Ok(match lead {

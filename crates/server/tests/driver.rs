@@ -102,7 +102,11 @@ impl Store for HangingStore {
 }
 
 fn limits() -> PartitionLimits {
-    PartitionLimits { callers_max: 200_000, store_timeout_us: 60_000_000 }
+    PartitionLimits {
+        callers_max: 200_000,
+        store_timeout_us: 60_000_000,
+        backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+    }
 }
 
 /// Where a store hangs.

@@ -80,6 +80,7 @@ impl Plan {
         let partition_limits = PartitionLimits {
             callers_max: rng.pick(&[4, 1000, 1000]),
             store_timeout_us: rng.pick(&[400_000, 1_000_000]),
+            backlog_bytes_max: Rng::new(seed, 13).pick(&[3_000, PartitionLimits::BACKLOG_BYTES_MAX]),
         };
         let plan = Plan {
             seed,

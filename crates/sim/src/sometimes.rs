@@ -62,6 +62,7 @@ rare! {
     AnsweredStoreFull,
     AnsweredShuttingDown,
     AnsweredOverloaded,
+    AnsweredStoreBehind,
     ReadHeldAtGate,
     RefusalHeldAtGate,
     // The journal.

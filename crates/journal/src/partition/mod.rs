@@ -42,6 +42,9 @@ pub const TICK_US: u64 = 50_000;
 /// their turn in between: a step holds the driver's lock.
 const CALLERS_PER_STEP: usize = 256;
 
+/// The memory that a change in the batch takes beside its bytes: its effect, and the answer that waits for it.
+const BYTES_PER_CHANGE: usize = 256;
+
 /// While leases are live, service time is written down at least this often.
 const MARK_EVERY_US: u64 = 1_000_000;
 /// … and less often while the next deadline is far away: a crash then costs at most this part of the remaining time,
@@ -85,6 +88,8 @@ pub enum Denial {
     StoreLate,
     /// Too many callers are waiting for an answer already.
     Overloaded,
+    /// As many bytes wait for the store as may. Nothing was done.
+    StoreBehind,
     /// The service stops: ask another one, or this one later.
     ShuttingDown,
 }
@@ -121,7 +126,7 @@ impl<R> Told<R> {
         match &mut self.answer {
             Ok(reply) => reply.leave(since, now),
             Err(Denial::Refused(refusal)) => refusal.leave(now),
-            Err(Denial::StoreLate | Denial::Overloaded | Denial::ShuttingDown) => {}
+            Err(Denial::StoreLate | Denial::Overloaded | Denial::StoreBehind | Denial::ShuttingDown) => {}
         }
     }
 }
@@ -146,6 +151,23 @@ pub struct PartitionLimits {
     pub callers_max: usize,
     /// How long an answer waits for the store.
     pub store_timeout_us: u64,
+    /// The bytes that may wait in the batch being filled while an append hangs. Past this the partition takes nothing new
+    /// on; past twice as much it takes no command at all.
+    pub backlog_bytes_max: usize,
+}
+
+impl PartitionLimits {
+    /// A quarter of a million small changes: far more than come while a disk that works writes a batch.
+    pub const BACKLOG_BYTES_MAX: usize = 64 << 20;
+}
+
+/// Why nothing new is taken on, if it is not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    /// The store has little room left.
+    is_full: bool,
+    /// The batch being filled has as many bytes as it may.
+    is_behind: bool,
 }
 
 /// An engine with its clock, its batch, its gate and its parked callers. `R` is the driver's handle to a caller.
@@ -180,6 +202,7 @@ pub struct Partition<R> {
     /// Service time as of the last change that was written down.
     marked_at: Time,
     is_shutting_down: bool,
+    room: Room,
     out: Outbox,
 }
 
@@ -216,6 +239,7 @@ impl<R> Partition<R> {
             wall: clocks.wall,
             marked_at: at,
             is_shutting_down: false,
+            room: Room::default(),
             out: Outbox::default(),
         };
         let orphans =
@@ -232,6 +256,8 @@ impl<R> Partition<R> {
             Some(Denial::ShuttingDown)
         } else if self.answers.len() + self.parked.len() >= self.limits.callers_max {
             Some(Denial::Overloaded)
+        } else if self.room.is_behind && self.backlog_bytes() / 2 >= self.limits.backlog_bytes_max {
+            Some(Denial::StoreBehind)
         } else {
             None
         };
@@ -287,6 +313,9 @@ impl<R> Partition<R> {
             self.clock.change_made();
         }
         let batch = self.batch.seal();
+        if self.room.is_behind {
+            self.set_store_behind(false);
+        }
         self.in_flight = Some(batch.last);
         if planted!(AckBeforeSync) {
             self.release(batch.last);
@@ -375,7 +404,19 @@ impl<R> Partition<R> {
 
     /// Says whether the store is nearly full; the engine then refuses everything new.
     pub fn set_store_full(&mut self, is_full: bool) {
-        self.engine.set_store_full(is_full);
+        self.room.is_full = is_full;
+        self.engine.set_store_full(is_full || self.room.is_behind);
+    }
+
+    /// To the engine it is the same why the store has no room: nothing new is taken on.
+    fn set_store_behind(&mut self, is_behind: bool) {
+        self.room.is_behind = is_behind;
+        self.engine.set_store_full(is_behind || self.room.is_full);
+    }
+
+    /// The bytes that wait in the batch being filled.
+    fn backlog_bytes(&self) -> usize {
+        self.batch.bytes() + self.batch.len() * BYTES_PER_CHANGE
     }
 
     /// Returns whether every answer has left.

@@ -29,6 +29,11 @@ impl<R> Partition<R> {
             _ => None,
         };
         let answer = self.decide(clocks, now, command);
+        if answer == Err(Refusal::StoreFull) && self.room.is_behind {
+            // The store is not confirming, so this answer must not wait for it. It says nothing of the state.
+            self.tell_now(to, Denial::StoreBehind);
+            return None;
+        }
         let untold = asked.fresh().and_then(|id| self.count_in(id, known, answer.as_ref().ok()?));
         let listen_until = now.at.plus(listen_us);
         let (claim, for_what, until) = match (asked, answer) {
@@ -169,6 +174,9 @@ impl<R> Partition<R> {
             self.undurable_since_mono_us.get_or_insert(self.clock.seen_mono_us());
             let position = self.batch.push(now, change);
             assert_eq!(position, self.head, "the batch and the gate count alike");
+            if !self.room.is_behind && self.backlog_bytes() >= self.limits.backlog_bytes_max {
+                self.set_store_behind(true);
+            }
         } else {
             self.release(self.head);
         }

@@ -13,7 +13,11 @@ const S: u64 = 1_000_000;
 /// Ann has a lock and lets it lapse, bob waits for it and gets it; then the process ends with bob still holding.
 fn live_through(recovery: Recovery, wall_us: u64) -> Vec<Happened> {
     let Recovery { engine, mut store, epoch, head, at, .. } = recovery;
-    let limits = PartitionLimits { callers_max: 10, store_timeout_us: 10 * S };
+    let limits = PartitionLimits {
+        callers_max: 10,
+        store_timeout_us: 10 * S,
+        backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+    };
     let clocks = |mono_us: u64| Clocks { mono_us, wall: Wall(wall_us + mono_us) };
     let mut partition = Partition::new(engine, 0, epoch, head, at, limits, clocks(0));
     let lock = |client: &str, wait_us: u64, id: u128| {

@@ -22,6 +22,11 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
         Denial::Overloaded => {
             Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S).coded(Code::Overloaded)
         }
+        Denial::StoreBehind => Problem::unavailable(
+            "the store does not keep up, nothing more is taken on until it does; nothing was done",
+            RETRY_SOON_S,
+        )
+        .coded(Code::Overloaded),
         Denial::ShuttingDown => Problem::unavailable("shutting down", RETRY_SOON_S).coded(Code::ShuttingDown),
     })
 }

@@ -92,7 +92,11 @@ impl Service {
         };
         let recovery =
             recover_with_history(&self.opener, 0, limits, settings.events_kept).expect("an appended batch can be read");
-        let partition_limits = PartitionLimits { callers_max: 10_000, store_timeout_us: settings.store_timeout_us };
+        let partition_limits = PartitionLimits {
+            callers_max: 10_000,
+            store_timeout_us: settings.store_timeout_us,
+            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+        };
         let observer = Arc::new(Observer::new(settings.events_kept));
         let _entered = self.runtime.enter();
         let driver = Driver::start(recovery, partition_limits, Arc::clone(&observer), Clock::manual(self.wall));

@@ -65,7 +65,11 @@ fn limits() -> Limits {
 }
 
 fn new_partition(engine: Engine, epoch: u64, head: Position, at: Time, now_us: u64) -> Partition<usize> {
-    let limits = PartitionLimits { callers_max: 100, store_timeout_us: 3 * UNIT_US };
+    let limits = PartitionLimits {
+        callers_max: 100,
+        store_timeout_us: 3 * UNIT_US,
+        backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+    };
     Partition::new(engine, 0, Epoch(epoch), head, at, limits, Clocks { mono_us: now_us, wall: Wall(0) })
 }
 

@@ -24,7 +24,11 @@ impl World {
         match answer {
             Ok(reply) => self.hear_reply(id, client, &command, &reply, position),
             Err(
-                Denial::Refused(Refusal::StoreFull) | Denial::StoreLate | Denial::Overloaded | Denial::ShuttingDown,
+                Denial::Refused(Refusal::StoreFull)
+                | Denial::StoreLate
+                | Denial::Overloaded
+                | Denial::StoreBehind
+                | Denial::ShuttingDown,
             ) => {
                 self.plan_retry(id);
                 Ok(())

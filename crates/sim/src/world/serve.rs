@@ -215,10 +215,11 @@ impl World {
                     process.given_up.push(claim);
                 }
             }
-            Err(denial @ (Denial::Overloaded | Denial::ShuttingDown)) => {
+            Err(denial @ (Denial::Overloaded | Denial::StoreBehind | Denial::ShuttingDown)) => {
                 self.asks.refused.extend(fresh);
                 self.hit(match denial {
                     Denial::Overloaded => Rare::AnsweredOverloaded,
+                    Denial::StoreBehind => Rare::AnsweredStoreBehind,
                     _ => Rare::AnsweredShuttingDown,
                 });
             }

@@ -17,7 +17,11 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let engine = Engine::new(Limits { retain_us: 1_000_000, ..Limits::default() });
-        let limits = PartitionLimits { callers_max: 100, store_timeout_us: 1_000_000 };
+        let limits = PartitionLimits {
+            callers_max: 100,
+            store_timeout_us: 1_000_000,
+            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+        };
         let partition =
             Partition::new(engine, 0, Epoch(1), Position(0), Time(0), limits, Clocks { mono_us: 0, wall: Wall(0) });
         Bench { partition, now_us: 0 }

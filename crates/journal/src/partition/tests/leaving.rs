@@ -45,7 +45,11 @@ fn waiters_of_the_past_are_withdrawn_at_the_start_however_many_leases_are_due() 
     let opener = MemoryOpener::keeping();
     let start = || {
         let recovery = recover(&opener, 0, Limits::default()).unwrap();
-        let limits = PartitionLimits { callers_max: 1_000, store_timeout_us: 10 * S };
+        let limits = PartitionLimits {
+            callers_max: 1_000,
+            store_timeout_us: 10 * S,
+            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+        };
         // Everything that is held is due at once.
         let at = recovery.at.plus(60 * S);
         let clocks = Clocks::default();

@@ -24,7 +24,11 @@ struct World {
 impl World {
     fn new() -> Self {
         let recovery = recover(&MemoryOpener::keeping(), 0, Limits::default()).unwrap();
-        let limits = PartitionLimits { callers_max: 10, store_timeout_us: 10 * S };
+        let limits = PartitionLimits {
+            callers_max: 10,
+            store_timeout_us: 10 * S,
+            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+        };
         let clocks = Clocks { mono_us: 0, wall: Wall(0) };
         let partition = Partition::new(recovery.engine, 0, recovery.epoch, recovery.head, recovery.at, limits, clocks);
         World { partition, mono_us: 0, next_id: 100, marks: 0 }
@@ -271,6 +275,83 @@ fn a_full_store_takes_returns_but_no_borrows() {
     assert_eq!(world.told(), [(2, Err(Denial::Refused(Refusal::StoreFull)))]);
     world.ask(1, Command::Return { resource: POOL, claim });
     assert_eq!(world.store(), [(1, Ok(Reply::Returned(true)))]);
+}
+
+/// While an append hangs, the next batch filled without bound: answers were given up after a while, and more came.
+#[test]
+fn while_an_append_hangs_the_next_batch_is_bounded() {
+    let mut world = World::with_pool(u32::MAX);
+    world.partition.limits.backlog_bytes_max = 4_000;
+    let (held, _) = world.borrow(1, 0);
+    world.store();
+    world.borrow(2, 0);
+    let hanging = world.partition.take_batch(world.clocks()).unwrap();
+    // Large ones of callers that are given up on after ten seconds each time.
+    let metadata: Arc<str> = "m".repeat(500).into();
+    let mut refused_at = None;
+    for round in 0..60 {
+        let mut command = world.acquire(ResourceKey::Claim(format!("r{round}").into()), 30 * S, Patience::Standing);
+        let Command::Acquire(acquire) = &mut command else { unreachable!() };
+        acquire.metadata = Some(Arc::clone(&metadata));
+        world.ask(round, command);
+        let told = world.told();
+        if told.contains(&(round, Err(Denial::StoreBehind))) {
+            refused_at.get_or_insert(round);
+        }
+        world.mono_us += S;
+        world.partition.tick(world.clocks());
+        world.told();
+    }
+    // Claims of callers that were given up on are handed back: small changes, one for each claim.
+    let refused_at = refused_at.expect("growth was refused");
+    assert!((3..9).contains(&refused_at), "refused at {refused_at}");
+    assert!(world.partition.backlog_bytes() < 3 * 4_000, "{} bytes wait", world.partition.backlog_bytes());
+
+    // A renewal goes on, and waits for the store like every answer.
+    world.ask(1, Command::Renew { resource: POOL, claim: held, ttl_us: 30 * S });
+    assert_eq!(world.told(), []);
+    // Renewals are small, but a caller that sends them without end is turned away as well.
+    let mut renewals = 0;
+    loop {
+        world.ask(1, Command::Renew { resource: POOL, claim: held, ttl_us: 30 * S + renewals });
+        if world.told().contains(&(1, Err(Denial::StoreBehind))) {
+            break;
+        }
+        renewals += 1;
+        assert!(renewals < 1_000, "no end of it");
+        world.mono_us += 2 * S;
+        world.partition.tick(world.clocks());
+        world.told();
+    }
+    assert!(world.partition.backlog_bytes() < 3 * 4_000, "{} bytes wait", world.partition.backlog_bytes());
+
+    // The store is back: everything goes on.
+    assert_eq!(hanging.last, world.partition.in_flight.unwrap());
+    world.partition.append_done(world.clocks());
+    world.store();
+    world.borrow(5, 0);
+    assert_eq!(world.store().len(), 1);
+    assert!(!world.partition.room.is_behind);
+}
+
+/// Both reasons to take nothing new on come and go by themselves.
+#[test]
+fn a_store_that_is_full_stays_full_when_it_has_caught_up() {
+    let mut world = World::with_pool(2);
+    world.partition.set_store_full(true);
+    world.partition.set_store_behind(true);
+    world.borrow(1, 0);
+    assert_eq!(world.told(), [(1, Err(Denial::StoreBehind))]);
+    world.partition.set_store_behind(false);
+    world.borrow(1, 0);
+    assert_eq!(world.told(), [(1, Err(Denial::Refused(Refusal::StoreFull)))]);
+    world.partition.set_store_behind(true);
+    world.partition.set_store_full(false);
+    world.borrow(1, 0);
+    assert_eq!(world.told(), [(1, Err(Denial::StoreBehind))]);
+    world.partition.set_store_behind(false);
+    world.borrow(1, 0);
+    assert_eq!(lease(&world.store()[0].1).1, 0);
 }
 
 #[test]

@@ -47,6 +47,61 @@ fn a_disk_that_hangs_for_a_while_silences_nobody_with_two() {
     goes_on("2");
 }
 
+/// Callers that were given up on made room for more, and all their changes waited in memory for the disk.
+#[test]
+fn while_the_disk_hangs_a_bounded_number_of_bytes_waits_for_it() {
+    const CALLERS: usize = 250;
+    let directory = tempfile::tempdir().unwrap();
+    let (data, hangs) = (directory.path().join("data"), directory.path().join("hangs"));
+    let shim = shim(directory.path());
+    let launch = Launch::on(&data).arg("--store-timeout").arg("100ms").env("LD_PRELOAD", &shim);
+    let server = launch.env("HANG_WHILE", &hangs).start();
+    let mut known = server.client();
+    known.call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(200);
+    let before_kib = server.resident_kib();
+
+    std::fs::write(&hangs, "").unwrap();
+    let mut callers: Vec<Client> = (0..CALLERS).map(|_| server.client()).collect();
+    let metadata = "x".repeat(16_000);
+    let (mut taken, mut refused) = (0, None);
+    for round in 0..100 {
+        for (number, caller) in callers.iter_mut().enumerate() {
+            let resource = format!("{round}-{number}");
+            let body = format!(r#"{{"resource": "{resource}", "timeout": 60, "metadata": "{metadata}"}}"#);
+            caller.send("POST", "/v1/claims/", &[], body.as_bytes()).unwrap();
+        }
+        for caller in &mut callers {
+            let answer = caller.receive().unwrap();
+            match answer.status {
+                502 => taken += 1,
+                503 => refused = Some(answer),
+                status => panic!("{status}: {}", answer.json()),
+            }
+        }
+        if refused.is_some() {
+            break;
+        }
+    }
+    let refused = refused.expect("growth is refused in the end");
+    assert!(refused.text("error").starts_with("the store does not keep up"), "{}", refused.text("error"));
+    assert_eq!((refused.header("retry-after"), &*refused.text("code")), (Some("1"), "overloaded"));
+    // A holder that renews is not turned away: its answer waits for the store, like all that are not refused.
+    known.call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(502);
+    let taken_mib = taken * 16_000 / (1 << 20);
+    assert!((48..80).contains(&taken_mib), "{taken_mib} MiB were taken");
+
+    std::fs::remove_file(&hangs).unwrap();
+    let claim = r#"{"resource": "after", "timeout": 60}"#;
+    until("it goes on", PATIENCE, || (known.call("POST", "/v1/claims/", claim).unwrap().status < 300).then_some(()));
+    known.call("POST", "/lock?job=held&client=a&ttl=1h", "").unwrap().expect(200);
+    let after_kib = server.resident_kib();
+    report(format_args!(
+        "faults: while the disk hung, {taken_mib} MiB in {taken} claims were taken for it, then 503; resident from {:?} to {:?} KiB",
+        before_kib.unwrap_or(0),
+        after_kib.unwrap_or(0),
+    ));
+}
+
 fn goes_on(threads: &str) {
     let directory = tempfile::tempdir().unwrap();
     let (data, hangs) = (directory.path().join("data"), directory.path().join("hangs"));

@@ -56,7 +56,7 @@ fn nothing_acknowledged_is_lost_when_a_sync_or_a_write_fails() {
     assert!(while_serving >= 20 * rounds && while_starting > 0, "the faults did not meet what they were meant for");
 }
 
-/// One of them is the sync with which the database switches to its log. SQLite reports the failure only to a caller
+/// One of them is the sync with which the database switches to its log. The database reports the failure only to a caller
 /// that asks twice, and then goes on without a log, which this store relies on.
 #[test]
 fn a_sync_that_fails_while_a_database_is_made_is_noticed() {

@@ -89,7 +89,11 @@ impl World {
         let opener =
             Watched { opener: store.clone(), durable: Arc::clone(&durable), appends, hanging: hanging.clone() };
         let recovery = recover(&opener, 0, Limits::default()).expect("there is nothing to read");
-        let limits = PartitionLimits { callers_max: 100, store_timeout_us: HOUR_US };
+        let limits = PartitionLimits {
+            callers_max: 100,
+            store_timeout_us: HOUR_US,
+            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
+        };
         let clock = Clock::manual(Wall(1_700_000_000_000_000));
         let is_kept = !recovery.store.is_forgetful();
         let driver = Driver::start(recovery, limits, Arc::new(Observer::default()), clock);
