@@ -85,7 +85,6 @@ pub mod limits;
 pub mod planted;
 mod prune;
 mod reply;
-mod snapshot;
 mod state;
 mod survey;
 mod tell;

@@ -9,7 +9,7 @@
 //!         └───────────────────▶ invariants ◀──────────────────────┘
 //! ```
 //!
-//! The invariants (`invariant`, a file each) are checked against the *ledger*, which is the durable bytes replayed by a
+//! The invariants (`ledger/invariant`, a file each) are checked against the *ledger*, which is the durable bytes replayed by a
 //! model that shares no code with the engine, and against the answers that clients got. The checks never rely on the
 //! engine's own view.
 //!
@@ -19,7 +19,6 @@
 pub mod callers;
 pub mod disk;
 pub mod fault;
-mod invariant;
 mod ledger;
 pub mod plan;
 #[cfg(feature = "planted")]
@@ -31,6 +30,6 @@ pub mod sometimes;
 mod story;
 mod world;
 
-pub use invariant::Violation;
 pub use leasehold_history as history;
+pub use ledger::invariant::Violation;
 pub use world::{Outcome, World};

@@ -19,6 +19,7 @@ mod ranks;
 mod retained;
 mod slab;
 mod slots;
+mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -31,11 +32,11 @@ pub(crate) use ranks::{RANKED_FROM, Ranks};
 use retained::Retained;
 pub(crate) use slab::{Ix, Slab};
 pub(crate) use slots::Slots;
+use snapshot::Snapshot;
 
 use crate::KindTotals;
 use crate::fact::Counters;
 use crate::ids::{ClaimId, ResourceKey, Token};
-use crate::snapshot::Snapshot;
 use crate::time::Time;
 
 /// The index of a claim.

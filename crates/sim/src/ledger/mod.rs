@@ -2,6 +2,7 @@
 //! with the engine. Invariants of the journal are checked change by change on the way in.
 
 mod entry;
+pub(crate) mod invariant;
 mod replay;
 mod witness;
 
@@ -14,8 +15,8 @@ use leasehold_journal::record::decode_batch;
 
 pub(crate) use entry::{Entry, Held, LeaseLog, Row, State};
 
-use crate::invariant::{self, Check, Violation};
 use crate::sometimes::{Rare, RareCounts};
+use invariant::{Check, Violation};
 
 /// When something was decided, on every clock the world has.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,7 @@
 use leasehold_engine::{Change, ClaimId, Claimed, Ending, Kind, Lease, Moment};
 
 use super::{Asks, Entry, Held, LeaseLog, Ledger, News, Row, State, When, is_lock};
-use crate::invariant::{self, Check, ensure};
+use crate::ledger::invariant::{self, Check, ensure};
 use crate::sometimes::Rare;
 
 impl Ledger {

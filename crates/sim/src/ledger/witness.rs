@@ -3,7 +3,7 @@
 use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Reply, ResourceKey, Spent};
 
 use super::{Entry, Ledger};
-use crate::invariant::{Check, ensure};
+use crate::ledger::invariant::{Check, ensure};
 
 const NAME: &str = "S6";
 

@@ -10,8 +10,8 @@ use super::bodies::{InFlight, Message, Said};
 use super::node::{CERTAIN_US, End, OWNED_US};
 use super::{Event, World, tell};
 use crate::fault::Fault;
-use crate::invariant::{self, Check};
 use crate::ledger::When;
+use crate::ledger::invariant::{self, Check};
 use crate::plan::Place;
 use crate::sometimes::Rare;
 

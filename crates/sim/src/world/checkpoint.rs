@@ -6,7 +6,7 @@ use super::bodies::Checkpoint;
 use super::node::End;
 use super::{Event, World, tell};
 use crate::fault::Fault;
-use crate::invariant::Check;
+use crate::ledger::invariant::Check;
 use crate::sometimes::Rare;
 
 impl World {

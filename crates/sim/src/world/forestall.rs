@@ -7,7 +7,7 @@ use super::bodies::CallId;
 use super::wishes::pool;
 use super::{Event, World};
 use crate::fault::Fault;
-use crate::invariant::Check;
+use crate::ledger::invariant::Check;
 use crate::sometimes::Rare;
 
 /// For so long after it overslept, the pulse does not again.

@@ -5,8 +5,8 @@ use leasehold_journal::Denial;
 
 use super::bodies::{CallId, CallState, Holding};
 use super::{World, tell};
-use crate::invariant::{self, Check};
 use crate::ledger::State;
+use crate::ledger::invariant::{self, Check};
 use crate::sometimes::Rare;
 
 impl World {

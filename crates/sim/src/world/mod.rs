@@ -27,7 +27,7 @@ use bodies::{Call, CallId, Client, Message, Node};
 
 use crate::disk::Disk;
 use crate::fault::{Fault, FaultCounts};
-use crate::invariant::Violation;
+use crate::ledger::invariant::Violation;
 use crate::ledger::{Asks, Ledger, When};
 use crate::plan::{Cuts, Place, Plan};
 use crate::rng::Rng;

@@ -10,7 +10,7 @@ use super::bodies::{CallId, CallState, Process, Pulse};
 use super::{Event, World, tell};
 use crate::disk::Cut;
 use crate::fault::Fault;
-use crate::invariant::{self, Check};
+use crate::ledger::invariant::{self, Check};
 use crate::plan::Place;
 use crate::sometimes::Rare;
 

@@ -8,7 +8,7 @@ use leasehold_journal::Denial;
 use super::World;
 use super::bodies::Call;
 use crate::history::{self, Answer, Op, Outcome};
-use crate::invariant::{Check, Violation};
+use crate::ledger::invariant::{Check, Violation};
 use crate::plan::Place;
 
 /// A node may go on with a request after it lost its process, by a message that comes late.

@@ -6,7 +6,7 @@ use super::bodies::CallState;
 use super::node::End;
 use super::wishes::pool;
 use super::{Event, World, tell};
-use crate::invariant::{self, Check, Violation};
+use crate::ledger::invariant::{self, Check, Violation};
 use crate::sometimes::Rare;
 
 impl World {

@@ -9,8 +9,8 @@ use super::node::End;
 use super::{Event, World, tell};
 use crate::fault::Fault;
 use crate::history::Stamp;
-use crate::invariant::{self, Check};
 use crate::ledger::Entry;
+use crate::ledger::invariant::{self, Check};
 use crate::sometimes::Rare;
 
 impl World {

@@ -8,8 +8,8 @@ use leasehold_journal::{Denial, Told};
 
 use super::World;
 use super::bodies::{Call, CallId, CallState};
-use crate::invariant::{self, Check};
 use crate::ledger::Entry;
+use crate::ledger::invariant::{self, Check};
 use crate::sometimes::Rare;
 
 impl World {

@@ -2,10 +2,10 @@
 //! slice at a time while it changes: an entity that is about to change, and has not been walked yet, is saved first as
 //! it was. The resulting facts are exactly the state at the position where the snapshot began.
 
+use super::{Cix, Claim, Extra, Resource, Rix, State};
 use crate::change::Lease;
 use crate::fact::{ClaimFact, Fact, ResourceFact, Status};
 use crate::ids::{Kind, Token};
-use crate::state::{Cix, Claim, Extra, Resource, Rix, State};
 use crate::time::{Moment, Time, Wall};
 
 /// A walk that is under way.
