@@ -15,6 +15,7 @@ mod faces;
 #[cfg(test)]
 mod fuzz;
 pub mod http;
+pub mod limits;
 mod links;
 mod metrics;
 

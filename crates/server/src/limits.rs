@@ -1,9 +1,7 @@
-//! Every bound of the HTTP side, by name. The constants are part of the documented contract; the fields of
-//! [`HttpLimits`] may be set, and tests set them to milliseconds.
+//! Every bound that a caller can meet and no operator can set, by name. They are part of the documented contract. The bounds
+//! that can be set are in `settings` and `http/limits.rs`; those of the engine, in its own `limits.rs`.
 
 use std::time::Duration;
-
-use super::unsent::Unsent;
 
 /// Longest body read, in bytes. One more is 413.
 pub const BODY_MAX: usize = 64 * 1024;
@@ -60,44 +58,65 @@ pub const RESERVE_PATIENCE: Duration = Duration::from_millis(250);
 /// stopped reading.
 pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
 
-/// The times and counts of the HTTP side that can be set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpLimits {
-    /// Connections open at once. The next one gets a short 503 and is closed.
-    pub connections_max: u32,
-    /// The part of them that one address may have. `None`: three quarters, for every address but this machine's own.
-    pub connections_per_address: Option<u32>,
-    /// From the first byte of a request (or from connecting) until its head is complete.
-    pub head_timeout: Duration,
-    /// Between requests of a kept connection.
-    pub idle_timeout: Duration,
-    /// From the end of a head until the end of its body.
-    pub body_timeout: Duration,
-    /// An HTTP/2 peer that has said nothing for this long is asked for a sign of life …
-    pub ping_interval: Duration,
-    /// … and is given up after this long without one.
-    pub ping_timeout: Duration,
-    /// A client that has taken nothing of an answer for this long has stopped reading it.
-    pub stall_timeout: Duration,
-    /// Bytes of answers that may wait for their clients, in the whole process. Past it a long answer becomes a 503.
-    pub unsent: Unsent,
-    /// After the signal to stop: how long answers under way may take.
-    pub drain_timeout: Duration,
-}
+/// Longest name of a resource, a job or a client, in bytes.
+pub const NAME_MAX: usize = 1024;
 
-impl Default for HttpLimits {
-    fn default() -> Self {
-        HttpLimits {
-            connections_max: 16_384,
-            connections_per_address: None,
-            head_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(75),
-            body_timeout: Duration::from_secs(10),
-            ping_interval: Duration::from_secs(20),
-            ping_timeout: Duration::from_secs(20),
-            stall_timeout: Duration::from_secs(30),
-            unsent: Unsent::at_most(64 * 1024 * 1024),
-            drain_timeout: Duration::from_secs(10),
-        }
-    }
-}
+/// Longest time that a place in line outlives the last call that waits there.
+pub const KEEP_MAX_US: u64 = 300_000_000;
+
+/// Longest `Idempotency-Key`, in bytes.
+pub const IDEMPOTENCY_KEY_MAX: usize = 255;
+
+/// Parameters in one query. Finding one given twice takes time that grows with the square of this.
+pub const PARAMETERS_MAX: usize = 64;
+
+/// Longest id of a caller's that is taken over.
+pub const REQUEST_ID_MAX: usize = 128;
+
+/// Objects and arrays inside one another. serde's reader is recursive, so there has to be an end.
+pub const DEPTH_MAX: usize = 64;
+
+/// Claims and resources on a page, unless the caller says how many …
+pub const CLAIMS_LIMIT_DEFAULT: usize = 100;
+
+/// … and at most.
+pub const CLAIMS_LIMIT_MAX: usize = 1_000;
+
+/// How far a page of claims or resources can begin from the first.
+pub const CLAIMS_OFFSET_MAX: usize = 10_000_000;
+
+/// Lines of an observed list on a page, unless the caller says how many …
+pub const WATCH_LIMIT_DEFAULT: usize = 100;
+
+/// … and at most.
+pub const WATCH_LIMIT_MAX: usize = 500;
+
+/// How far a page of an observed list can begin from its cursor.
+pub const WATCH_OFFSET_MAX: usize = 100_000_000;
+
+/// Longest text to look for.
+pub const SEARCH_MAX: usize = 1_024;
+
+/// Events of a history, unless the caller says how many …
+pub const HISTORY_DEFAULT: usize = 1_000;
+
+/// … and at most.
+pub const HISTORY_MAX: usize = 10_000;
+
+/// Readers at the same time. The next one gets a 503.
+pub const READERS_MAX: usize = 1_024;
+
+/// Surveys at the same time: each goes over everything there is, so they queue up.
+pub const SURVEYS_MAX: usize = 2;
+
+/// The order of a list that is paged through is kept this long after it was last used.
+pub const ORDER_KEPT_US: u64 = 5 * 60 * 1_000_000;
+
+/// Most resources in one kept order; fewer where their names are long.
+pub const ORDER_LENGTH_MAX: usize = 100_000;
+
+/// Steps of logins that an address may take at once …
+pub const LOGIN_STEPS_AT_ONCE: u64 = 60;
+
+/// … and how long it takes until it may take one more.
+pub const LOGIN_STEP_EVERY_US: u64 = 1_000_000;

@@ -9,11 +9,8 @@ use leasehold_auth::Now;
 use leasehold_auth::login::FLOW_S;
 
 use crate::http::Problem;
+use crate::limits::{LOGIN_STEP_EVERY_US, LOGIN_STEPS_AT_ONCE};
 
-/// Steps that an address may take at once …
-const STEPS_AT_ONCE: u64 = 60;
-/// … and how long it takes until it may take one more.
-const STEP_EVERY_US: u64 = 1_000_000;
 /// Addresses remembered; those that took a step longest ago are forgotten first.
 const ADDRESSES_MAX: usize = 10_000;
 /// Finished logins remembered, for as long as their cookie would be good.
@@ -46,12 +43,13 @@ impl Flows {
         }
         let until_us = state.spent_until_us.entry(ip).or_insert(0);
         let spent_us = until_us.saturating_sub(now.mono_us);
-        if spent_us + STEP_EVERY_US > STEPS_AT_ONCE * STEP_EVERY_US {
-            let retry_after_s = (spent_us + STEP_EVERY_US - STEPS_AT_ONCE * STEP_EVERY_US).div_ceil(1_000_000).max(1);
+        if spent_us + LOGIN_STEP_EVERY_US > LOGIN_STEPS_AT_ONCE * LOGIN_STEP_EVERY_US {
+            let retry_after_s =
+                (spent_us + LOGIN_STEP_EVERY_US - LOGIN_STEPS_AT_ONCE * LOGIN_STEP_EVERY_US).div_ceil(1_000_000).max(1);
             let reason = "too many logins from this address, try again in a moment";
             return Err(Problem::too_many(reason, u32::try_from(retry_after_s).unwrap_or(u32::MAX)));
         }
-        *until_us = now.mono_us + spent_us + STEP_EVERY_US;
+        *until_us = now.mono_us + spent_us + LOGIN_STEP_EVERY_US;
         Ok(())
     }
 
@@ -88,14 +86,14 @@ mod tests {
     #[test]
     fn an_address_takes_so_many_steps_at_once_and_then_one_a_second() {
         let (flows, ip) = (Flows::default(), "10.0.0.1".parse().unwrap());
-        for _ in 0..STEPS_AT_ONCE {
+        for _ in 0..LOGIN_STEPS_AT_ONCE {
             flows.step(ip, at(0)).unwrap();
         }
         assert_eq!(flows.step(ip, at(0)).unwrap_err().status.as_u16(), 429);
         flows.step("10.0.0.2".parse().unwrap(), at(0)).unwrap();
         flows.step(ip, at(1)).unwrap();
         assert!(flows.step(ip, at(1)).is_err());
-        assert!((0..STEPS_AT_ONCE).all(|_| flows.step(ip, at(61)).is_ok()));
+        assert!((0..LOGIN_STEPS_AT_ONCE).all(|_| flows.step(ip, at(61)).is_ok()));
     }
 
     #[test]

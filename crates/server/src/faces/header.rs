@@ -9,10 +9,10 @@ use crate::duration::Cut;
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
+use crate::limits::IDEMPOTENCY_KEY_MAX;
 use crate::openapi::{Operation, Schema};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const KEY_MAX: usize = 255;
 
 /// `Idempotency-Key` in the OpenAPI document.
 pub(crate) fn document_key(operation: Operation) -> Operation {
@@ -27,7 +27,7 @@ pub(crate) fn document_required_key(operation: Operation) -> Operation {
 }
 
 fn key_schema() -> Schema {
-    Schema::string().length(1, KEY_MAX).pattern("^[!-~]+$")
+    Schema::string().length(1, IDEMPOTENCY_KEY_MAX).pattern("^[!-~]+$")
 }
 
 /// `Idempotency-Key`, with a digest of the request. The `wait` of a call is no part of that: a retry has less time left
@@ -41,9 +41,10 @@ pub(crate) fn key_name(headers: &HeaderMap) -> Result<Option<Arc<str>>, Problem>
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.as_bytes();
-    let is_fit = (1..=KEY_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);
+    let is_fit = (1..=IDEMPOTENCY_KEY_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);
     if !is_fit || values.next().is_some() {
-        let reason = format!("Idempotency-Key must be given once, with 1 to {KEY_MAX} visible ASCII characters");
+        let reason =
+            format!("Idempotency-Key must be given once, with 1 to {IDEMPOTENCY_KEY_MAX} visible ASCII characters");
         return Err(Problem::bad_request(reason));
     }
     Ok(Some(Arc::from(value.to_str().expect("visible ASCII is a string"))))

@@ -44,12 +44,6 @@ use crate::driver::{Answered, Handle};
 use crate::http::response::{POSITION, fill_in, is_open};
 use crate::http::{Body, Problem, Receipt, RequestId};
 
-/// Longest name of a resource, a job or a client, in bytes.
-pub(crate) const NAME_MAX: usize = 1024;
-
-/// Longest time that a place in line outlives the last call that waits there.
-pub(crate) const KEEP_MAX_US: u64 = 300_000_000;
-
 /// The part of a call that every dialect needs again for its answer.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {

@@ -24,9 +24,7 @@ use tokio::time::{Sleep, sleep_until, timeout};
 use super::activity::Activity;
 use super::door::{Door, NoHandshake, Opened, Unopened};
 use super::farewell;
-use super::limits::{
-    H2_CONNECTION_WINDOW, H2_SEND_BUFFER, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, HttpLimits, STREAM_DRAIN,
-};
+use super::limits::HttpLimits;
 use super::listen::{ConnectionNews, Handler, Peer};
 use super::outgoing::{Answering, TrackedBody};
 use super::problem::Problem;
@@ -35,6 +33,9 @@ use super::response::{self, Body};
 use super::socket::Line;
 use super::streams::Streams;
 use super::unsent::{NoRoom, Unsent};
+use crate::limits::{
+    H2_CONNECTION_WINDOW, H2_SEND_BUFFER, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, STREAM_DRAIN,
+};
 
 /// State that all connections of one listener share.
 #[derive(Debug)]

@@ -18,11 +18,12 @@ use tokio::time::{Instant, sleep, timeout};
 use super::connection::{Shared, drive};
 use super::door::{Door, Plain};
 use super::farewell::{self, TOO_MANY};
-use super::limits::{HttpLimits, REFUSALS_MAX, RESERVE_PATIENCE, RESERVED_MAX, RESERVED_PER_ADDRESS};
+use super::limits::HttpLimits;
 use super::repoll::Repoll;
 use super::response::Body;
 use super::share::Shares;
 use super::tls::{Encrypted, Tls};
+use crate::limits::{REFUSALS_MAX, RESERVE_PATIENCE, RESERVED_MAX, RESERVED_PER_ADDRESS};
 
 /// Connections the kernel holds for us until they are accepted. A fleet that reconnects at once should fit.
 const BACKLOG: u32 = 4096;

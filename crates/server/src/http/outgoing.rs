@@ -20,9 +20,9 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::activity::Activity;
-use super::limits::PIECE_MAX;
 use super::response::{Body, Receipt};
 use super::unsent::Charge;
+use crate::limits::PIECE_MAX;
 
 /// The pieces of one answer on HTTP/2 that its stream's window, or the connection's, holds back.
 #[derive(Debug)]

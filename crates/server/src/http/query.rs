@@ -5,14 +5,12 @@ use std::borrow::Cow;
 
 use super::json::shown;
 use super::problem::Problem;
+use crate::limits::PARAMETERS_MAX;
 
 /// One segment of a path, decoded. `what` names it in the error; the value is not repeated there, as it may be secret.
 pub fn decode_segment<'a>(what: &str, raw: &'a str) -> Result<Cow<'a, str>, Problem> {
     decode(raw, Plus::IsPlus).map_err(|fault| Problem::bad_request(format!("{what} in the path {fault}")))
 }
-
-/// Parameters in one query. Finding one given twice takes time that grows with the square of this.
-const PARAMETERS_MAX: usize = 64;
 
 /// The parameters of a query in the order they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,12 +14,10 @@ use http::request::Parts;
 use http::{Response, StatusCode, Version};
 use hyper::body::Body as HttpBody;
 
-use super::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
 use super::problem::Problem;
 use super::response::{Body, X_REQUEST_ID};
-
-/// Longest id of a caller's that is taken over.
-const REQUEST_ID_MAX: usize = 128;
+use crate::limits::REQUEST_ID_MAX;
+use crate::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
 
 /// A head that is longer than the contract allows (414, 431), or that the next server might read differently (400).
 pub fn check_head(parts: &Parts) -> Result<Said<'_>, Problem> {

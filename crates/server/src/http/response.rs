@@ -14,8 +14,8 @@ use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::limits::PIECE_MAX;
 use super::request::RequestId;
+use crate::limits::PIECE_MAX;
 
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where in the order of things an answer belongs.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::operation::Answer;
 use super::schema::Schema;
 use crate::http::Code;
-use crate::http::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
+use crate::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
 
 /// Headers of answers that are explained once.
 const HEADERS: [(&str, &str); 12] = [

@@ -18,11 +18,9 @@ use tokio::sync::{Notify, Semaphore};
 use super::ring::Ring;
 use super::series::{Series, Window};
 use crate::http::Shares;
-use crate::http::limits::PAGE_BYTES_MAX;
+use crate::limits::PAGE_BYTES_MAX;
+use crate::limits::READERS_MAX;
 use crate::metrics::Counts;
-
-/// Readers at the same time. The next one gets a 503.
-pub(crate) const READERS_MAX: usize = 1_024;
 
 /// Events looked at under the ring's lock in one go: a fraction of a millisecond.
 pub(crate) const SCAN_MAX: usize = 2_048;

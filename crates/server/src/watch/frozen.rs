@@ -6,16 +6,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limits::{ORDER_KEPT_US, ORDER_LENGTH_MAX};
 use leasehold_engine::ResourceKey;
 
-/// An order is kept this long after it was last used.
-pub(crate) const KEPT_US: u64 = 5 * 60 * 1_000_000;
 /// Orders kept at once …
 const ORDERS_MAX: usize = 64;
 /// … and the bytes that all of them may use.
 const BYTES_MAX: usize = 32 << 20;
-/// Most resources in one order, …
-pub(crate) const LENGTH_MAX: usize = 100_000;
 /// … fewer where their names are long.
 const ORDER_BYTES_MAX: usize = BYTES_MAX / 4;
 
@@ -59,7 +56,7 @@ impl<Q: PartialEq> Frozen<Q> {
     pub(crate) fn keep(&self, query: Q, mut keys: Vec<ResourceKey>, now_us: u64) -> (u64, Arc<[ResourceKey]>) {
         let mut bytes = 0;
         let mut length = 0;
-        for key in keys.iter().take(LENGTH_MAX) {
+        for key in keys.iter().take(ORDER_LENGTH_MAX) {
             if bytes + bytes_of(key) > ORDER_BYTES_MAX {
                 break;
             }
@@ -102,7 +99,7 @@ impl<Q> Orders<Q> {
         while let Some(oldest) = self.kept.front()
             && (self.kept.len() > ORDERS_MAX
                 || self.bytes > BYTES_MAX
-                || now_us.saturating_sub(oldest.used_us) > KEPT_US)
+                || now_us.saturating_sub(oldest.used_us) > ORDER_KEPT_US)
         {
             self.bytes -= oldest.bytes;
             self.kept.pop_front();
@@ -127,11 +124,11 @@ mod tests {
         let frozen = Frozen::new();
         let (id, kept) = frozen.keep("waiting", keys(3, 4), 0);
         assert_eq!(kept.len(), 3);
-        assert_eq!(frozen.find(id, &"waiting", KEPT_US).as_deref(), Ok(&*kept));
-        assert_eq!(frozen.find(id, &"expiry", KEPT_US), Err(Lost::OfAnother));
-        assert_eq!(frozen.find(id + 1, &"waiting", KEPT_US), Err(Lost::Expired));
-        assert!(frozen.find(id, &"waiting", 2 * KEPT_US).is_ok(), "it was used meanwhile");
-        assert_eq!(frozen.find(id, &"waiting", 3 * KEPT_US + 1), Err(Lost::Expired));
+        assert_eq!(frozen.find(id, &"waiting", ORDER_KEPT_US).as_deref(), Ok(&*kept));
+        assert_eq!(frozen.find(id, &"expiry", ORDER_KEPT_US), Err(Lost::OfAnother));
+        assert_eq!(frozen.find(id + 1, &"waiting", ORDER_KEPT_US), Err(Lost::Expired));
+        assert!(frozen.find(id, &"waiting", 2 * ORDER_KEPT_US).is_ok(), "it was used meanwhile");
+        assert_eq!(frozen.find(id, &"waiting", 3 * ORDER_KEPT_US + 1), Err(Lost::Expired));
     }
 
     #[test]
@@ -148,7 +145,7 @@ mod tests {
         assert_eq!(frozen.find(long, &(), 0), Err(Lost::Expired));
         assert!(frozen.find(more[1], &(), 0).is_ok());
         assert!(frozen.orders().bytes <= BYTES_MAX);
-        let (_, kept) = frozen.keep((), keys(LENGTH_MAX + 1, 1), 0);
-        assert_eq!(kept.len(), LENGTH_MAX, "and by number");
+        let (_, kept) = frozen.keep((), keys(ORDER_LENGTH_MAX + 1, 1), 0);
+        assert_eq!(kept.len(), ORDER_LENGTH_MAX, "and by number");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use leasehold_engine::{Kind, ResourceKey};
 
 use super::digest::{Digester, PoolDigest};
-use crate::faces::NAME_MAX;
 use crate::http::json::write::Object;
+use crate::limits::NAME_MAX;
 
 /// A resource that was named. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]

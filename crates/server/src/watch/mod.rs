@@ -27,9 +27,10 @@ use leasehold_journal::{Batch, Happened, Sizes};
 use tokio::sync::Semaphore;
 
 use crate::driver::{Beginning, Witness};
+use crate::limits::SURVEYS_MAX;
 use crate::metrics::Metrics;
 use digest::Digester;
-pub(crate) use events::{Events, Past, READERS_MAX, SCAN_MAX};
+pub(crate) use events::{Events, Past, SCAN_MAX};
 
 #[derive(Debug)]
 pub struct Observer {
@@ -54,7 +55,7 @@ impl Observer {
         Observer {
             metrics: Metrics::default(),
             events: Events::new(events_kept),
-            surveys: Semaphore::new(survey::SURVEYS_MAX),
+            surveys: Semaphore::new(SURVEYS_MAX),
             frozen: frozen::Frozen::new(),
             digester: OnceLock::new(),
         }

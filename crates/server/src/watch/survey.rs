@@ -10,9 +10,6 @@ use super::Observer;
 use super::key::{parse_kind, public_name};
 use super::label::{label_of, may_have};
 
-/// Surveys at the same time: each goes over everything there is, so they queue up.
-pub(crate) const SURVEYS_MAX: usize = 2;
-
 /// The filter and order of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {

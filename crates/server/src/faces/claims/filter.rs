@@ -6,11 +6,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use leasehold_engine::{ClaimFilter, Ending, StatusFilter, Wall};
 
-use crate::faces::NAME_MAX;
 use crate::faces::header::{plain_seconds_us, seconds_us};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
+use crate::limits::NAME_MAX;
 
 /// Every name a list's query may use.
 pub(super) const NAMES: [&str; 14] = [

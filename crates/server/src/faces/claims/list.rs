@@ -15,13 +15,11 @@ use crate::driver::Handle;
 use crate::faces::{Reply, ask, unserved};
 use crate::http::json::shown;
 use crate::http::json::write::{Object, array, array_pieces};
-use crate::http::limits::PAGE_BYTES_MAX;
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
+use crate::limits::PAGE_BYTES_MAX;
+use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX};
 
-pub(super) const LIMIT_DEFAULT: usize = 100;
-pub(super) const LIMIT_MAX: usize = 1_000;
-pub(super) const OFFSET_MAX: usize = 10_000_000;
 /// A page up to so long, in bytes, has a length in its head and is put into words at once.
 const AT_ONCE_MAX: usize = 64 * 1024;
 /// Claims looked at under the lock in one go.
@@ -80,8 +78,8 @@ impl Page {
             let _ = write!(target, "{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC));
         }
         Ok(Page {
-            limit: number(query, "limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT),
-            offset: number(query, "offset", 0..=OFFSET_MAX)?.unwrap_or(0),
+            limit: number(query, "limit", 1..=CLAIMS_LIMIT_MAX)?.unwrap_or(CLAIMS_LIMIT_DEFAULT),
+            offset: number(query, "offset", 0..=CLAIMS_OFFSET_MAX)?.unwrap_or(0),
             target,
             base_url,
             caller: None,

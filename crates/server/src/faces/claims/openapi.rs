@@ -4,12 +4,12 @@
 use leasehold_engine::limits::DURATION_MAX_US;
 use serde_json::{Value, json};
 
-use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX};
 use super::routes::Endpoint;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
-use crate::faces::{NAME_MAX, ended, terms};
+use crate::faces::{ended, terms};
 use crate::http::Code;
+use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, NAME_MAX};
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -142,11 +142,11 @@ fn filters(operation: Operation) -> Operation {
 }
 
 fn paged(operation: Operation) -> Operation {
-    let limit = Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT);
+    let limit = Schema::count().minimum(1).maximum(CLAIMS_LIMIT_MAX as u64).default(CLAIMS_LIMIT_DEFAULT);
     operation.query("limit", "How many at most.", limit).query(
         "offset",
         "How many to leave out.",
-        Schema::count().maximum(OFFSET_MAX as u64).default(0),
+        Schema::count().maximum(CLAIMS_OFFSET_MAX as u64).default(0),
     )
 }
 

@@ -12,10 +12,11 @@ use leasehold_journal::Request;
 use super::list::{ClaimList, ResourcePage};
 use crate::auth::no_such_claim;
 use crate::duration::Cut;
-use crate::faces::{NAME_MAX, Received, Rows, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
+use crate::limits::NAME_MAX;
 use crate::links;
 
 /// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are

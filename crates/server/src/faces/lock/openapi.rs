@@ -8,8 +8,9 @@ use super::routes::{DEFAULT_JOB, Endpoint};
 use crate::duration::format_us;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
-use crate::faces::{NAME_MAX, terms};
+use crate::faces::terms;
 use crate::http::Code;
+use crate::limits::NAME_MAX;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 

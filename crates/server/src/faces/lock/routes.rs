@@ -8,10 +8,11 @@ use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, Reso
 use leasehold_journal::Request;
 
 use crate::duration::{Cut, parse_go};
-use crate::faces::{KEEP_MAX_US, NAME_MAX, Received, Rows, fresh_claim_id, idempotency_key, key_name};
+use crate::faces::{Received, Rows, fresh_claim_id, idempotency_key, key_name};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
+use crate::limits::{KEEP_MAX_US, NAME_MAX};
 
 /// The lock that is meant when no job is named.
 pub(super) const DEFAULT_JOB: &str = "default";

@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 
 use super::routes::Endpoint;
-use crate::faces::KEEP_MAX_US;
 use crate::faces::ended::key_spent;
 use crate::faces::header::{document_key, document_required_key};
 use crate::faces::terms;
 use crate::http::Code;
+use crate::limits::KEEP_MAX_US;
 use crate::openapi::{Answer, Operation, Schema, Tag};
 use crate::settings::Settings;
 

@@ -4,9 +4,10 @@ use http::Method;
 use leasehold_engine::{Acquire, ClaimId, Command, Options, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
-use crate::faces::{KEEP_MAX_US, Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds};
+use crate::limits::KEEP_MAX_US;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {

@@ -13,11 +13,9 @@ use crate::http::json::shown;
 use crate::http::json::write::{Object, array};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
+use crate::limits::{HISTORY_DEFAULT, HISTORY_MAX};
 use crate::watch::key::{PublicKey, public_name, write_key};
 use crate::watch::{Observer, Past};
-
-pub(super) const HISTORY_DEFAULT: usize = 1_000;
-pub(super) const HISTORY_MAX: usize = 10_000;
 
 /// Which part of the past is wanted.
 #[derive(Clone, Copy, Debug)]

@@ -17,21 +17,18 @@ use crate::driver::Handle;
 use crate::faces::{Reply, ask, unserved};
 use crate::http::json::shown;
 use crate::http::json::write::{Object, array};
-use crate::http::limits::PAGE_BYTES_MAX;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::limits::{
+    ORDER_LENGTH_MAX, PAGE_BYTES_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
+};
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
-use crate::watch::frozen::{LENGTH_MAX, Lost};
+use crate::watch::frozen::Lost;
 use crate::watch::key::{public_name, write_key};
 use crate::watch::label::label_of;
 use crate::watch::survey::{Counted, Found, Listed, Place, Sort, Wanted};
 
-pub(super) const LIMIT_DEFAULT: usize = 100;
-pub(super) const LIMIT_MAX: usize = 500;
-pub(super) const OFFSET_MAX: usize = 100_000_000;
-/// Longest text to look for.
-pub(super) const SEARCH_MAX: usize = 1_024;
 /// Resources and holders looked at under the engine's lock in one go: about a fifth of a millisecond.
 const SCAN_MAX: usize = 1_000;
 
@@ -60,7 +57,7 @@ impl After {
             return Place::parse(text).map(After::Name);
         }
         let (id, index) = text.split_once('-')?;
-        let index = index.parse().ok().filter(|&index| index <= LENGTH_MAX)?;
+        let index = index.parse().ok().filter(|&index| index <= ORDER_LENGTH_MAX)?;
         Some(After::Frozen { id: u64::from_str_radix(id, 16).ok()?, index })
     }
 
@@ -88,14 +85,17 @@ impl List {
             _ => Err(Problem::bad_request(format!("sort must be one of name, waiting, expiry, got {}", shown(text)))),
         };
         let limit = |text: &str| {
-            text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
-                Problem::bad_request(format!("limit must be a whole number from 1 to {LIMIT_MAX}, got {}", shown(text)))
+            text.parse().ok().filter(|limit| (1..=WATCH_LIMIT_MAX).contains(limit)).ok_or_else(|| {
+                Problem::bad_request(format!(
+                    "limit must be a whole number from 1 to {WATCH_LIMIT_MAX}, got {}",
+                    shown(text)
+                ))
             })
         };
         let offset = |text: &str| {
-            text.parse().ok().filter(|offset| *offset <= OFFSET_MAX).ok_or_else(|| {
+            text.parse().ok().filter(|offset| *offset <= WATCH_OFFSET_MAX).ok_or_else(|| {
                 Problem::bad_request(format!(
-                    "offset must be a whole number from 0 to {OFFSET_MAX}, got {}",
+                    "offset must be a whole number from 0 to {WATCH_OFFSET_MAX}, got {}",
                     shown(text)
                 ))
             })
@@ -116,7 +116,7 @@ impl List {
                 search: search.map(str::to_lowercase),
                 sort,
             },
-            limit: query.get("limit").map_or(Ok(LIMIT_DEFAULT), limit)?,
+            limit: query.get("limit").map_or(Ok(WATCH_LIMIT_DEFAULT), limit)?,
             after: query.get("after").map(after).transpose()?,
             offset: query.get("offset").map_or(Ok(0), offset)?,
         })
@@ -205,7 +205,7 @@ async fn first_in_order<'a>(
     let reply = survey(&observer.surveys, driver, id, |page| {
         for line in &page.lines {
             let Some(place) = found.take((&list.wanted, list.limit), None, page, line, observer) else { continue };
-            if order.len() == LENGTH_MAX {
+            if order.len() == ORDER_LENGTH_MAX {
                 if order.peek().is_some_and(|(last, _)| *last <= place) {
                     continue;
                 }
@@ -415,7 +415,7 @@ mod tests {
         for text in ["", "0", "0.lock", "x.lock:a", "0.door:a"] {
             assert_eq!(Place::parse(text), None, "{text}");
         }
-        let frozen = After::Frozen { id: u64::MAX, index: LENGTH_MAX };
+        let frozen = After::Frozen { id: u64::MAX, index: ORDER_LENGTH_MAX };
         assert_eq!(After::parse(&frozen.to_cursor(), Sort::Expiry), Some(frozen.clone()));
         assert_eq!(After::parse(&frozen.to_cursor(), Sort::Name), None, "each order has its own");
         for text in ["", "0", "-", "0-", "-0", "x-0", "0-100001", "0.lock:a"] {

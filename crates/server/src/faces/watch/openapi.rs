@@ -5,11 +5,11 @@ use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Ending, Kind, ResourceState};
 use serde_json::{Value, json};
 
-use super::detail::{HISTORY_DEFAULT, HISTORY_MAX};
-use super::list::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, SEARCH_MAX};
 use super::routes::{Endpoint, KEY_MAX};
-use crate::faces::NAME_MAX;
 use crate::http::Code;
+use crate::limits::{
+    HISTORY_DEFAULT, HISTORY_MAX, NAME_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
+};
 use crate::openapi::{Answer, Operation, Schema, Tag};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
@@ -20,8 +20,8 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .query("state", "Only these.", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
             .query("q", "Part of a name, a digest or a holder's name, in whatever case.", Schema::string().length(0, SEARCH_MAX))
             .query("sort", "By name, by the longest queue, or by the next to expire.", sort())
-            .query("limit", "How many.", Schema::count().minimum(1).maximum(LIMIT_MAX as u64).default(LIMIT_DEFAULT))
-            .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(OFFSET_MAX as u64).default(0))
+            .query("limit", "How many.", Schema::count().minimum(1).maximum(WATCH_LIMIT_MAX as u64).default(WATCH_LIMIT_DEFAULT))
+            .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(WATCH_OFFSET_MAX as u64).default(0))
             .query("after", "The `next` of the page before, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
             .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page()))
             .answers(

@@ -12,7 +12,7 @@ use super::subscription::{Filter, Subscription};
 use super::wire;
 use crate::auth::Standing;
 use crate::http::Share;
-use crate::http::limits::PIECE_MAX;
+use crate::limits::PIECE_MAX;
 use crate::watch::ring::{EventId, FellBehind, Resume};
 use crate::watch::{Observer, SCAN_MAX};
 

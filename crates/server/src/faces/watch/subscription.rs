@@ -14,10 +14,11 @@ use crate::faces::{Received, Service, parse_uuid};
 use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::limits::READERS_MAX;
+use crate::watch::Observer;
 use crate::watch::digest::Digester;
 use crate::watch::key::{PublicKey, parse_kind};
 use crate::watch::ring::EventId;
-use crate::watch::{Observer, READERS_MAX};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells a proxy in front that the stream is not to be gathered up.

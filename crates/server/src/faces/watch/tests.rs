@@ -292,8 +292,8 @@ async fn closing_ends_every_reader_at_once() {
 #[tokio::test(start_paused = true)]
 async fn readers_are_limited_and_make_room_when_they_leave() {
     let observer = observer(100);
-    let mut all: Vec<_> = (0..crate::watch::READERS_MAX).map(|_| reader(&observer, None)).collect();
-    assert_eq!(observer.events.readers(), crate::watch::READERS_MAX);
+    let mut all: Vec<_> = (0..crate::limits::READERS_MAX).map(|_| reader(&observer, None)).collect();
+    assert_eq!(observer.events.readers(), crate::limits::READERS_MAX);
     let subscription = || Subscription { filter: Filter::default(), last_seen: None, standing: None, ip: None };
     assert!(Reader::new(&observer, subscription(), Position(0)).is_none());
     all.pop();

@@ -16,7 +16,6 @@ mod tests;
 pub(crate) mod write;
 
 pub use canonical::canonical;
-pub use strict::DEPTH_MAX;
 
 /// How much of a caller's value an error repeats, in characters.
 const SHOWN_MAX: usize = 40;

@@ -8,9 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use super::{BadBody, shown};
-
-/// Objects and arrays inside one another. serde's reader is recursive, so there has to be an end.
-pub const DEPTH_MAX: usize = 64;
+use crate::limits::DEPTH_MAX;
 
 /// Up to this many keys, comparing each with each is quicker than sorting.
 const FEW_KEYS: usize = 8;

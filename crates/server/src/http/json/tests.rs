@@ -1,6 +1,7 @@
 //! The accepted bodies, and the sentences callers get for the others.
 
 use super::*;
+use crate::limits::DEPTH_MAX;
 
 const TTL: Seconds = Seconds { least: Least::AboveZero, max_us: 86_400_000_000, above_max: AboveMax::Clamp };
 const WAIT: Seconds = Seconds { least: Least::Zero, max_us: 300_000_000, above_max: AboveMax::Refuse };

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::http::limits::PIECE_MAX;
+use crate::limits::PIECE_MAX;
 
 const S_US: u64 = 1_000_000;
 
