@@ -1,7 +1,8 @@
-//! Leasehold over HTTP: the partition's driver, the three dialects, and the plumbing under them.
+//! Leasehold over HTTP: the partition's driver, the faces, and the plumbing under them. The modules are in layers, each names
+//! only those below it (`tests/layers.rs`); ARCHITECTURE.md draws them.
 //!
 //! ```text
-//! bytes ─ http ─ dialect ─ Command ─▶ driver (engine, journal, gate) ─▶ Reply ─ dialect ─ http ─ bytes
+//! bytes ─ http ─ face ─ Command ─▶ driver (engine, journal, gate) ─▶ Reply ─ face ─ http ─ bytes
 //! ```
 
 mod access;
