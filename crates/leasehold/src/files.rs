@@ -1,7 +1,7 @@
 //! Room for as many connections as are allowed: each is an open file, and the operating system limits how many a
 //! process may have. The accept loop handles connections beyond that.
 
-use leasehold_server::http::limits::REFUSALS_MAX;
+use leasehold_server::limits::REFUSALS_MAX;
 
 /// Open files beside connections: the database and its log, the runtime's, the log's, a few to spare; and connections
 /// that are just being told that there are too many.
