@@ -18,7 +18,7 @@ use crate::auth::{self, Audit, Audited, From, Guard};
 use crate::document;
 use crate::driver::Handle;
 use crate::faces::{Answering, Audience, Call, Endpoint, Readiness, Received, Service, endpoints, ensure_position};
-use crate::http::response::{POSITION, SERVICE};
+use crate::http::response::{FilledIn, POSITION};
 use crate::http::router::Router;
 use crate::http::{
     Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, response, site,
@@ -206,7 +206,7 @@ impl Handler for App {
             let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
             ensure_position(&mut response, &self.service.driver);
-            response::fill_in(response.headers_mut(), SERVICE, self.name.clone());
+            response::fill_in(response.headers_mut(), FilledIn::Service, self.name.clone());
             if is_https_only {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
             }

@@ -41,7 +41,7 @@ pub(crate) use health::Readiness;
 pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
 
 use crate::driver::{Answered, Handle};
-use crate::http::response::{POSITION, fill_in, is_open};
+use crate::http::response::{FilledIn, fill_in, is_open};
 use crate::http::{Body, Problem, Receipt, RequestId};
 
 /// The part of a call that every dialect needs again for its answer.
@@ -115,13 +115,13 @@ fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position)
     value.push(b'.');
     value.extend_from_slice(text.format(position.0).as_bytes());
     let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("digits and a dot");
-    fill_in(response.headers_mut(), POSITION, value);
+    fill_in(response.headers_mut(), FilledIn::Position, value);
 }
 
 /// An answer that did not involve the engine, such as one to a malformed call, still has the position it could have
 /// seen.
 pub(crate) fn ensure_position(response: &mut Response<Body>, driver: &Handle) {
-    if is_open(response.headers(), &POSITION) {
+    if is_open(response.headers(), FilledIn::Position) {
         let (epoch, position) = driver.durable();
         set_position(response, epoch, position);
     }

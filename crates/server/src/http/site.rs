@@ -95,18 +95,15 @@ impl Site {
 
     /// 421 for a name that is none of ours, 403 for a change that another site's page asks for.
     pub fn check(&self, method: &Method, uri: &Uri, said: &Said<'_>) -> Result<(), Problem> {
+        // Both where both are sent: which of them was meant is for us to say.
         let authority = uri.authority().map(http::uri::Authority::as_str);
-        let host = said.host.and_then(|host| host.to_str().ok());
-        // Both are checked where both are sent, so that it does not matter which one was meant.
-        for name in [authority, host].into_iter().flatten() {
-            if self.names != Names::Any && !self.has(host_of(name)) {
-                return Err(wrong_host(name));
-            }
-        }
+        self.check_name(authority.map(str::as_bytes))?;
+        self.check_name(said.host.map(HeaderValue::as_bytes))?;
         let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         if is_safe || (said.origin.is_none() && said.fetch_site.is_none()) {
             return Ok(());
         }
+        let host = said.host.and_then(|host| host.to_str().ok());
         let is_allowed = said.origin.is_some_and(|origin| self.foreign.contains(origin));
         let is_near = said.fetch_site.is_none_or(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
         let is_ours = said.origin.is_none_or(|origin| self.is_ours(origin, authority.or(host)));
@@ -140,6 +137,17 @@ impl Site {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, self.foreign[nth].clone());
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
         }
+    }
+
+    /// 421 unless this is a name of ours. The usual one is known without a look at the others.
+    fn check_name(&self, name: Option<&[u8]>) -> Result<(), Problem> {
+        let Some(name) = name else { return Ok(()) };
+        if self.names == Names::Any || without_port(name) == b"localhost" {
+            return Ok(());
+        }
+        // `check_host` leaves no other bytes than those of names.
+        let name = std::str::from_utf8(name).unwrap_or("?");
+        if self.has(host_of(name)) { Ok(()) } else { Err(wrong_host(name)) }
     }
 
     fn has(&self, host: &str) -> bool {
@@ -188,9 +196,13 @@ pub(crate) fn asks_for_private_network(headers: &HeaderMap) -> bool {
 
 /// `host:port` without its port.
 fn host_of(authority: &str) -> &str {
-    let digits = authority.bytes().rev().take_while(u8::is_ascii_digit).count();
-    match authority[..authority.len() - digits].strip_suffix(':') {
-        Some(host) if !host.is_empty() => host,
+    &authority[..without_port(authority.as_bytes()).len()]
+}
+
+fn without_port(authority: &[u8]) -> &[u8] {
+    let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    match &authority[..authority.len() - digits] {
+        [host @ .., b':'] if !host.is_empty() => host,
         _ => authority,
     }
 }
