@@ -1,5 +1,5 @@
-//! Leasehold over HTTP: the partition's driver, the faces, and the plumbing under them. The modules are in layers, each names
-//! only those below it (`tests/layers.rs`); ARCHITECTURE.md draws them.
+//! Leasehold over HTTP: the partition's driver, the faces, and the plumbing under them. The modules are in layers, each
+//! names only those below it (`tests/layers.rs`); ARCHITECTURE.md draws them.
 //!
 //! ```text
 //! bytes ─ http ─ face ─ Command ─▶ driver (engine, journal, gate) ─▶ Reply ─ face ─ http ─ bytes

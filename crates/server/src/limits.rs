@@ -1,5 +1,5 @@
-//! Every bound that a caller can meet and no operator can set, by name. They are part of the documented contract. The bounds
-//! that can be set are in `settings` and `http/limits.rs`; those of the engine, in its own `limits.rs`.
+//! Every bound that a caller can meet and no operator can set, by name. They are part of the documented contract. The
+//! bounds that can be set are in `settings` and `http/limits.rs`; those of the engine, in its own `limits.rs`.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! The rooms of every crate are in layers: a module names only modules below it. For the server the order is written down
-//! here; for the other crates it is enough that there is one, which is that no modules name each other in a circle.
+//! The rooms of every crate are in layers: a module names only modules below it. For the server the order is written
+//! down here; for the other crates it is enough that there is one, which is that no modules name each other in a
+//! circle.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -88,7 +89,7 @@ fn no_crate_has_modules_that_name_each_other_in_a_circle() {
     assert!(checked > 5, "the crates are where they were");
 }
 
-/// Whether `start` can be reached from the end of `way`; if so, `way` is how.
+/// Returns whether `start` can be reached from the end of `way`; if so, `way` is how.
 fn leads_back(graph: &Graph, start: &str, way: &mut Vec<String>, seen: &mut BTreeSet<String>) -> bool {
     let at = way.last().expect("it begins with the start").clone();
     for next in graph[&at].keys() {

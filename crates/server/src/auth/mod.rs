@@ -42,7 +42,7 @@ use crate::links;
 use crate::metrics::SignIns;
 use crate::settings::Settings;
 
-/// Whether the callers of an endpoint are identified.
+/// Says whether the callers of an endpoint are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// No: it is about the health of the process, documents the API, or is a step of signing on.

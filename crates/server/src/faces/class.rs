@@ -1,4 +1,4 @@
-//! Whom an endpoint is meant for, and so which listener serves it.
+//! The callers that an endpoint is meant for, and so the listener that serves it.
 
 /// The callers that an endpoint is meant for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

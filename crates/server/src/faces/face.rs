@@ -1,5 +1,5 @@
-//! A face: one API of the service, in a folder of its own. Everything that the server needs to know of a face is in this
-//! trait; the list of faces is in `list`, and adding one touches its folder and one line there.
+//! A face: one API of the service, in a folder of its own. Everything that the server needs to know of a face is in
+//! this trait; the list of faces is in `list`, and adding one touches its folder and one line there.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -60,10 +60,10 @@ pub(crate) trait Face {
     /// Where each endpoint is served.
     fn endpoints() -> Rows<Self::Endpoint>;
 
-    /// Whom an endpoint is for, and so which listener serves it.
+    /// The callers that an endpoint is for, and so the listener that serves it.
     fn class(endpoint: Self::Endpoint) -> Class;
 
-    /// Whether its callers are identified.
+    /// Says whether its callers are identified.
     fn admission(endpoint: Self::Endpoint) -> Admission;
 
     /// Before anything but the head is read. Refuses a caller that comes too often.
@@ -87,7 +87,7 @@ pub(crate) trait Face {
         Ok(())
     }
 
-    /// From a call to the durable answer. What is asked of the engine is asked at once, before the first poll.
+    /// From a call to the durable answer. A question to the engine is put at once, before the first poll.
     fn answer<'a>(
         service: &'a Service,
         call: Self::Call,

@@ -1,5 +1,5 @@
-//! The list of faces, and everything that is the same for each of them: one enum of their endpoints, one of their calls.
-//! Both are matched on, not called through a table, so that a request costs no more than with one face.
+//! The list of faces, and everything that is the same for each of them: one enum of their endpoints, one of their
+//! calls. Both are matched on, not called through a table, so that a request costs no more than with one face.
 
 use std::pin::Pin;
 
@@ -130,8 +130,8 @@ faces! {
     Health: health::Health,
 }
 
-/// An answer under way, on the heap, each as large as it is: an `async fn` would be as large as the largest, hold the call
-/// twice, and be copied and kept for every parked caller. 600 bytes each.
+/// An answer under way, on the heap, each as large as it is: an `async fn` would be as large as the largest, hold the
+/// call twice, and be copied and kept for every parked caller. 600 bytes each.
 pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
 
 /// The table of one listener.

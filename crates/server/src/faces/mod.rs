@@ -6,8 +6,8 @@
 //! * `wire.rs`, where it shows state: views as JSON
 //! * `refusal.rs`, where the engine can refuse: one exhaustive match from its refusals to the caller's answers
 //!
-//! `face` has the trait, `list` the list of those who implement it. A face translates. Only the engine decides which claim
-//! gets a slot.
+//! `face` has the trait, `list` the list of those who implement it. A face translates. Only the engine decides which
+//! claim gets a slot.
 
 mod claims;
 mod class;

@@ -23,9 +23,9 @@ pub const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
 /// Which service an answer is from.
 pub const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
 
-/// The headers whose values differ from answer to answer. They are the first in every answer, in this order, and open until they
-/// are filled in. A clone of headers that are ready and three values put into their places take a third of the instructions
-/// that seven insertions take.
+/// The headers whose values differ from answer to answer. They are the first in every answer, in this order, and open
+/// until they are filled in. A clone of headers that are ready and three values put into their places take a third of
+/// the instructions that seven insertions take.
 static FILLED_IN: [HeaderName; 3] = [X_REQUEST_ID, POSITION, SERVICE];
 
 /// A header that the service fills in: its place among those.

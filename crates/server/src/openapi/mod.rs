@@ -1,5 +1,5 @@
-//! The vocabulary of an OpenAPI 3.1 document: operations, answers and schemas. Each face describes its own endpoints with it
-//! (`faces/*/openapi.rs`), and `document` puts them together.
+//! The vocabulary of an OpenAPI 3.1 document: operations, answers and schemas. Each face describes its own endpoints
+//! with it (`faces/*/openapi.rs`), and `document` puts them together.
 
 pub(crate) mod common;
 mod operation;
