@@ -143,7 +143,7 @@ impl<R> Partition<R> {
     /// Changes go to the batch, effects to the gate, and parked callers learn of changes to their claims.
     pub(super) fn write_down(&mut self, clocks: Clocks, now: Moment, mut out: Outbox) {
         if out.changes.is_empty() {
-            // Most calls find nothing due. What happens is a change.
+            // Most calls find nothing due, and there is no effect without a change.
             debug_assert!(out.effects.is_empty(), "an effect is of a change");
             self.out = out;
             return;

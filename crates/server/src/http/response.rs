@@ -294,7 +294,7 @@ pub fn fill_in(headers: &mut HeaderMap, name: FilledIn, value: HeaderValue) {
     }
 }
 
-/// Whether a header is not there, or has no value yet.
+/// Returns whether a header is missing, or has no value yet.
 pub fn is_open(headers: &HeaderMap, name: FilledIn) -> bool {
     match headers.iter().nth(name as usize) {
         Some((known, value)) if *known == FILLED_IN[name as usize] => value.is_empty(),
