@@ -114,6 +114,8 @@ pub enum Command {
         after: Option<Arc<str>>,
         /// The most resources of one page.
         limit: usize,
+        /// The most resources to look at under the lock, shown or not.
+        scan_max: usize,
     },
     /// Show whether a token is current, for a resource that guards itself.
     ViewFence {

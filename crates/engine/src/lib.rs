@@ -101,7 +101,7 @@ pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
 pub use reply::{
     Answer, ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView,
-    LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourceView, Spent,
+    LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourcePage, ResourceView, Spent,
 };
 pub use state::bytes;
 pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};

@@ -37,7 +37,7 @@ pub enum Reply {
     /// A page of claims.
     Claims(ClaimPage),
     /// A page of claimed resources, by name.
-    Resources(Vec<ResourceView>),
+    Resources(ResourcePage),
     /// `true` if the grant still existed and this command ended it.
     Revoked(bool),
     /// The verdict on a token.
@@ -225,6 +225,15 @@ pub enum ClaimStatus {
     Active,
     /// Over, in this way.
     Ended(Ending),
+}
+
+/// A page of a list of claimed resources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourcePage {
+    /// The resources that callers see, by name.
+    pub resources: Vec<ResourceView>,
+    /// The name after which to go on; `None` at the end.
+    pub next: Option<Arc<str>>,
 }
 
 /// A page of a list of claims.

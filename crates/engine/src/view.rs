@@ -9,10 +9,13 @@ use crate::fact::Status;
 use crate::ids::{Kind, ResourceKey};
 use crate::reply::{
     ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView, LockHolder,
-    LockView, PlaceView, QUEUE_SHOWN, Reply, ResourceView,
+    LockView, PlaceView, QUEUE_SHOWN, Reply, ResourcePage, ResourceView,
 };
 use crate::state::{Cix, Rix, State};
 use crate::time::{Moment, Wall};
+
+/// A list is made in slices of about so many bytes, as the engine serves no other caller meanwhile.
+const SLICE_BYTES_MAX: usize = 256 << 10;
 
 impl State {
     pub(crate) fn view_resource(&self, rix: Rix) -> ResourceView {
@@ -167,18 +170,27 @@ impl State {
     }
 
     /// Claimed resources in order of their names.
-    pub(crate) fn view_resources(&self, after: Option<&Arc<str>>, limit: usize) -> Vec<ResourceView> {
+    pub(crate) fn view_resources(&self, after: Option<&Arc<str>>, limit: usize, scan_max: usize) -> ResourcePage {
         let start = match after {
             Some(name) => Bound::Excluded(ResourceKey::Claim(Arc::clone(name))),
             None => Bound::Included(ResourceKey::Claim(Arc::from(""))),
         };
-        self.by_key
-            .range((start, Bound::Unbounded))
-            .take_while(|(key, _)| key.kind() == Kind::Claim)
-            .filter(|&(_, &rix)| self.is_shown(rix))
-            .take(limit)
-            .map(|(_, &rix)| self.view_resource(rix))
-            .collect()
+        let mut resources = Vec::new();
+        let (mut bytes, mut last_seen) = (0, after);
+        let later = self.by_key.range((start, Bound::Unbounded)).take_while(|(key, _)| key.kind() == Kind::Claim);
+        for (scanned, (key, &rix)) in later.enumerate() {
+            // Resources that only ended claims remember are not shown, and there may be any number of them in a row.
+            if resources.len() == limit || scanned == scan_max || bytes >= SLICE_BYTES_MAX {
+                return ResourcePage { resources, next: last_seen.cloned() };
+            }
+            last_seen = key.name();
+            if self.is_shown(rix) {
+                let view = self.view_resource(rix);
+                bytes += size_of::<ResourceView>() + key.name().map_or(0, |name| name.len());
+                resources.push(view);
+            }
+        }
+        ResourcePage { resources, next: None }
     }
 
     /// A claimed resource exists for callers while it is configured, held or waited for, but not while only ended

@@ -62,8 +62,8 @@ impl Engine {
                 Ok(Reply::Inspection(Box::new(self.state.view_inspection(now, rix))))
             }
             Command::ListClaims(query) => Ok(Reply::Claims(self.state.view_claims(now, &query))),
-            Command::ListResources { after, limit } => {
-                Ok(Reply::Resources(self.state.view_resources(after.as_ref(), limit)))
+            Command::ListResources { after, limit, scan_max } => {
+                Ok(Reply::Resources(self.state.view_resources(after.as_ref(), limit, scan_max)))
             }
         }
     }

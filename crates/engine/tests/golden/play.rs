@@ -355,6 +355,7 @@ impl Play {
             "resources" => Command::ListResources {
                 after: words.option("after").map(Arc::from),
                 limit: words.option("limit").map_or(100, |word| word.parse().expect("a limit is a number")),
+                scan_max: 1_000,
             },
             _ => panic!("no command is called `{verb}`"),
         };

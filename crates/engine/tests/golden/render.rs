@@ -94,7 +94,8 @@ impl Names {
                 let claims = page.claims.iter().map(|view| format!("= {}", self.claim_view(view)));
                 claims.chain([format!("= {} claims, {next}", page.claims.len())]).collect()
             }
-            Ok(Reply::Resources(views)) => {
+            Ok(Reply::Resources(page)) => {
+                let views = &page.resources;
                 let shown = views.iter().map(|view| format!("= {}", self.resource_view(view)));
                 shown.chain([format!("= {} resources", views.len())]).collect()
             }

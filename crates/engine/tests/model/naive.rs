@@ -127,7 +127,9 @@ impl Naive {
                 Ok(Reply::Claim(Box::new(self.view_claim(now, at))))
             }
             Command::ListClaims(query) => Ok(Reply::Claims(self.list_claims(now, &query))),
-            Command::ListResources { after, limit } => Ok(Reply::Resources(self.list_resources(after.as_ref(), limit))),
+            Command::ListResources { after, limit, scan_max } => {
+                Ok(Reply::Resources(self.list_resources(after.as_ref(), limit, scan_max)))
+            }
         }
     }
 

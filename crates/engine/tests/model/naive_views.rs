@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, History, Holder, Kind, LeaseView, LockHolder,
-    LockNews, LockView, Moment, PlaceView, Refusal, Reply, ResourceKey, ResourceView, Status, StatusFilter, Wall,
+    LockNews, LockView, Moment, PlaceView, Refusal, Reply, ResourceKey, ResourcePage, ResourceView, Status,
+    StatusFilter, Wall,
 };
 
 use crate::naive::Naive;
@@ -185,12 +186,22 @@ impl Naive {
         page
     }
 
-    pub(crate) fn list_resources(&self, after: Option<&Arc<str>>, limit: usize) -> Vec<ResourceView> {
+    pub(crate) fn list_resources(&self, after: Option<&Arc<str>>, limit: usize, scan_max: usize) -> ResourcePage {
         let mut names: Vec<&ResourceKey> = self.resources.iter().map(|row| &row.resource).collect();
-        names.retain(|key| key.kind() == Kind::Claim && self.is_shown(key));
+        names.retain(|key| key.kind() == Kind::Claim);
         names.retain(|key| after.is_none_or(|after| key.name() > Some(after)));
         names.sort();
-        names.into_iter().take(limit).map(|key| self.view_resource(key)).collect()
+        let (mut resources, mut last_seen) = (Vec::new(), after.cloned());
+        for (looked_at, key) in names.into_iter().enumerate() {
+            if looked_at == scan_max || resources.len() == limit {
+                return ResourcePage { resources, next: last_seen };
+            }
+            last_seen = key.name().cloned();
+            if self.is_shown(key) {
+                resources.push(self.view_resource(key));
+            }
+        }
+        ResourcePage { resources, next: None }
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) enum Op {
     ViewLease { whose: Whose, elsewhere: bool },
     ViewClaim { whose: Whose },
     ListClaims { query: ClaimQuery },
-    ListResources { after: Option<u8>, limit: usize },
+    ListResources { after: Option<u8>, limit: usize, scan_max: usize },
 }
 
 /// Which grant of a lock a step is about.
@@ -194,7 +194,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::ViewLease { whose, elsewhere }),
         2 => whose().prop_map(|whose| Op::ViewClaim { whose }),
         2 => query().prop_map(|query| Op::ListClaims { query }),
-        1 => (option::of(0..CLAIMED), 1..3usize).prop_map(|(after, limit)| Op::ListResources { after, limit }),
+        1 => (option::of(0..CLAIMED), 1..3usize, 1..5usize)
+            .prop_map(|(after, limit, scan_max)| Op::ListResources { after, limit, scan_max }),
     ]
 }
 
@@ -354,8 +355,8 @@ impl Op {
             }
             Op::ViewClaim { whose } => Command::ViewClaim { claim: whose.pick(model, *drawn, Some(Kind::Claim)) },
             Op::ListClaims { query } => Command::ListClaims(Box::new(query)),
-            Op::ListResources { after, limit } => {
-                Command::ListResources { after: after.map(|nth| Arc::from(claimed_name(nth))), limit }
+            Op::ListResources { after, limit, scan_max } => {
+                Command::ListResources { after: after.map(|nth| Arc::from(claimed_name(nth))), limit, scan_max }
             }
         })
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use http::header::LINK;
 use http::{HeaderValue, Response, StatusCode};
-use leasehold_engine::{ClaimFilter, ClaimQuery, ClaimView, Command, Reply as Engine, ResourceView};
+use leasehold_engine::{
+    ClaimFilter, ClaimQuery, ClaimView, Command, Reply as Engine, ResourcePage as ResourceSlice, ResourceView,
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{filter, wire};
@@ -193,14 +195,13 @@ pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestI
     let mut after: Option<Arc<str>> = None;
     loop {
         let limit = (to_skip + page.limit + 1 - shown.items.len()).min(SCAN_MAX);
-        let (reply, answer) = ask(driver, Command::ListResources { after, limit }.into(), id).await;
-        let mut found = match answer {
+        let command = Command::ListResources { after, limit, scan_max: SCAN_MAX };
+        let (reply, answer) = ask(driver, command.into(), id).await;
+        let ResourceSlice { resources: mut found, next } = match answer {
             Ok(Engine::Resources(found)) => found,
             Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
             Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
         };
-        let is_last = found.len() < limit;
-        after = found.last().and_then(|view| view.resource.name().cloned());
         if let Some(caller) = &page.caller {
             found.retain(|view| view.resource.name().is_some_and(|name| caller.sees_resource(name)));
         }
@@ -210,9 +211,10 @@ pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestI
             let len = wire::resource_len(&view);
             shown.add(view, len, page.limit);
         }
-        if is_last || shown.has_more {
+        if next.is_none() || shown.has_more {
             return Ok(page.answer(&reply, shown, wire::write_resource));
         }
+        after = next;
     }
 }
 
