@@ -36,6 +36,13 @@ pub const H2_SEND_BUFFER: usize = 32 * 1024;
 /// Streams at once on one HTTP/2 connection. Each parked long poll is one.
 pub const H2_STREAMS_MAX: u32 = 256;
 
+/// Streams that a connection has in any case, also when its address has used up its share of them.
+pub const H2_STREAMS_MIN: u32 = 8;
+
+/// Streams in all, for each connection that there may be. Each connection is promised [`H2_STREAMS_MAX`] of them when it
+/// is opened, as long as there are so many.
+pub const H2_STREAMS_PER_CONNECTION: u32 = 8;
+
 /// A stream may send this much before we read: one body of the longest kind, and then it waits.
 pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::support::{Client, Launch, PATIENCE, gauge, until};
+use crate::support::{Came, Client, Launch, PATIENCE, RawH2, gauge, until};
 
 /// A client at an address of our choice, all of which are this machine's.
 fn from(ip: [u8; 4], to: SocketAddr) -> Client {
@@ -28,6 +28,53 @@ fn one_address_has_its_share_of_connections_and_the_others_have_theirs() {
         let answer = from([127, 0, 0, 2], server.addr).call("GET", "/lock", "");
         answer.is_ok_and(|answer| answer.status == 200).then_some(())
     });
+}
+
+/// Each connection is promised its streams when it is opened. An address that has used up its share gets a few.
+#[test]
+fn one_address_has_its_share_of_streams() {
+    let directory = tempfile::tempdir().unwrap();
+    // 264 streams: 256 of the first connection, 8 of the second, and the next has 8 in any case.
+    let server = Launch::on(directory.path()).arg("--max-connections-per-address").arg("33").start();
+    let mut known = from([127, 0, 0, 9], server.addr);
+    known.call("POST", "/lock?client=holder&ttl=1h", "").unwrap().expect(200);
+    let parked = |known: &mut Client, count: u64| {
+        until("they wait", PATIENCE, || (gauge(known, "leasehold_parked_callers") == count).then_some(()));
+    };
+    let wait = |h2: &mut RawH2, n: usize| h2.ask("POST", &format!("/lock?client=c{n}&wait=5m"), b"");
+    let mut first = RawH2::connect(server.addr, 65_535);
+    let health = first.ask("GET", "/healthz", b"");
+    while first.next() != Came::Headers(health) {}
+    let mut waiting = 0;
+    for n in 0..40 {
+        wait(&mut first, n);
+        waiting += 1;
+    }
+    parked(&mut known, waiting);
+    let mut others = [RawH2::connect(server.addr, 65_535), RawH2::connect(server.addr, 65_535)];
+    for (number, h2) in (1..).zip(&mut others) {
+        let health = h2.ask("GET", "/healthz", b"");
+        while h2.next() != Came::Headers(health) {}
+        for n in 0..8 {
+            wait(h2, 100 * number + n);
+            waiting += 1;
+        }
+        parked(&mut known, waiting);
+        // The ninth is refused, and may be sent again once another has ended.
+        let refused = wait(h2, 100 * number + 8);
+        while h2.next() != Came::Reset(refused) {}
+    }
+    // Connections at another address have theirs, and room that is given back is used again.
+    from([127, 0, 0, 10], server.addr).call("GET", "/healthz", "").unwrap().expect(200);
+    drop((first, others));
+    parked(&mut known, 0);
+    let mut again = RawH2::connect(server.addr, 65_535);
+    let health = again.ask("GET", "/healthz", b"");
+    while again.next() != Came::Headers(health) {}
+    for n in 0..40 {
+        wait(&mut again, n);
+    }
+    parked(&mut known, 40);
 }
 
 #[test]

@@ -30,11 +30,13 @@ use super::outgoing::{Answering, TrackedBody};
 use super::problem::Problem;
 use super::request::RequestId;
 use super::response::{self, Body};
+use super::share::{Share, Shares};
 use super::socket::Line;
 use super::streams::Streams;
 use super::unsent::{NoRoom, Unsent};
 use crate::limits::{
-    H2_CONNECTION_WINDOW, H2_SEND_BUFFER, H2_STREAM_WINDOW, H2_STREAMS_MAX, HEAD_BUFFER_MAX, STREAM_DRAIN,
+    H2_CONNECTION_WINDOW, H2_SEND_BUFFER, H2_STREAM_WINDOW, H2_STREAMS_MAX, H2_STREAMS_MIN, H2_STREAMS_PER_CONNECTION,
+    HEAD_BUFFER_MAX, STREAM_DRAIN,
 };
 
 /// State that all connections of one listener share.
@@ -44,12 +46,18 @@ pub(super) struct Shared<H> {
     pub(super) limits: HttpLimits,
     pub(super) stopping: Stopping,
     protocols: Protocols,
+    /// How many streams of HTTP/2 each address may open. Counted by connection, so that a request costs nothing for it.
+    streams: Shares,
 }
 
 impl<H> Shared<H> {
     pub(super) fn new(handler: Arc<H>, limits: HttpLimits) -> Self {
         let protocols = Protocols::new();
-        Shared { handler, limits, stopping: Stopping::default(), protocols }
+        let streams = match limits.connections_per_address {
+            Some(connections) => Shares::exactly(connections.saturating_mul(H2_STREAMS_PER_CONNECTION)),
+            None => Shares::of(limits.connections_max.saturating_mul(H2_STREAMS_PER_CONNECTION)),
+        };
+        Shared { handler, limits, stopping: Stopping::default(), protocols, streams }
     }
 }
 
@@ -102,10 +110,10 @@ impl Protocols {
     }
 
     /// For one connection, whose streams are its own.
-    fn http2(limits: &HttpLimits, streams: Streams) -> http2::Builder<Streams> {
+    fn http2(limits: &HttpLimits, streams: Streams, streams_max: u32) -> http2::Builder<Streams> {
         let mut http2 = http2::Builder::new(streams);
         http2
-            .max_concurrent_streams(H2_STREAMS_MAX)
+            .max_concurrent_streams(streams_max)
             .initial_stream_window_size(H2_STREAM_WINDOW)
             .initial_connection_window_size(H2_CONNECTION_WINDOW)
             .max_send_buf_size(H2_SEND_BUFFER)
@@ -152,7 +160,9 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
             Answer { response, unsent: unsent.clone(), answering: Some(answering) }
         });
         // On the heap, as every connection's task would have room for this one's size.
-        let http2 = Protocols::http2(&shared.limits, streams.clone());
+        let share = shared.streams.take_upto(peer.addr.ip(), H2_STREAMS_MAX);
+        let streams_max = share.as_ref().map_or(0, Share::count).max(H2_STREAMS_MIN);
+        let http2 = Protocols::http2(&shared.limits, streams.clone(), streams_max);
         let served = Box::pin(http2.serve_connection(io, service));
         connection.keep(served, Some(&streams), http2::Connection::graceful_shutdown).await;
     } else {

@@ -26,17 +26,23 @@ impl Shares {
 
     /// One more for this address, until it is dropped; `None` when it has as many as it may.
     pub fn take(&self, ip: IpAddr) -> Option<Share> {
+        self.take_upto(ip, 1)
+    }
+
+    /// So many more for this address, or as many as it may have, until they are dropped; `None` when it may have none.
+    pub fn take_upto(&self, ip: IpAddr, wanted: u32) -> Option<Share> {
         let ip = neighbourhood(ip);
         if ip.is_loopback() && !self.counts_loopback {
-            return Some(Share(None));
+            return Some(Share { of: None, count: wanted });
         }
         let mut counts = self.counts();
-        let count = counts.entry(ip).or_insert(0);
-        if *count >= self.max {
+        let taken = counts.get(&ip).copied().unwrap_or(0);
+        let count = wanted.min(self.max.saturating_sub(taken));
+        if count == 0 {
             return None;
         }
-        *count += 1;
-        Some(Share(Some((self.clone(), ip))))
+        counts.insert(ip, taken + count);
+        Some(Share { of: Some((self.clone(), ip)), count })
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
@@ -58,14 +64,24 @@ fn neighbourhood(ip: IpAddr) -> IpAddr {
 
 /// Held while it is taken.
 #[derive(Debug)]
-pub struct Share(Option<(Shares, IpAddr)>);
+pub struct Share {
+    /// `None` for an address that has no limit.
+    of: Option<(Shares, IpAddr)>,
+    count: u32,
+}
+
+impl Share {
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let Some((shares, ip)) = self.0.take() else { return };
+        let Some((shares, ip)) = self.of.take() else { return };
         let mut counts = shares.counts();
         if let Some(count) = counts.get_mut(&ip) {
-            *count -= 1;
+            *count -= self.count;
             if *count == 0 {
                 // An address without any is not kept.
                 counts.remove(&ip);
@@ -93,6 +109,20 @@ mod tests {
         drop(taken);
         assert!(shares.counts().is_empty(), "nothing is kept of those who left");
         let _kept: Vec<_> = (0..100).map(|_| shares.take(ip("127.0.0.1")).unwrap()).collect();
+    }
+
+    #[test]
+    fn many_are_taken_at_once_as_far_as_they_go() {
+        let shares = Shares::exactly(10);
+        let first = shares.take_upto(ip("10.0.0.1"), 8).unwrap();
+        let second = shares.take_upto(ip("10.0.0.1"), 8).unwrap();
+        assert_eq!((first.count(), second.count()), (8, 2));
+        assert!(shares.take_upto(ip("10.0.0.1"), 8).is_none());
+        assert_eq!(shares.take_upto(ip("10.0.0.2"), 8).unwrap().count(), 8);
+        drop(first);
+        assert_eq!(shares.take_upto(ip("10.0.0.1"), 9).unwrap().count(), 8);
+        drop(second);
+        assert!(shares.counts().is_empty(), "nothing is kept of those who left");
     }
 
     #[test]
