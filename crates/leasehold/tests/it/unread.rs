@@ -138,3 +138,43 @@ fn a_list_of_long_claims_ends_early_and_its_links_lead_through_all_of_it() {
     assert_eq!(seen, expected, "nothing is missed or shown twice");
     assert!(pages >= 3, "33 KiB each, a hundred of them, on {pages} pages");
 }
+
+/// The budget of bytes that wait to be sent can be watched.
+#[test]
+fn unsent_bytes_are_shown_while_they_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).start();
+    fill(&server, 100);
+    let mut client = server.client();
+    assert_eq!(gauge(&mut client, "leasehold_unsent_bytes_max"), 64 << 20);
+    let mut h2 = RawH2::connect(server.addr, 0);
+    let list = h2.ask("GET", "/v1/claims/?limit=1000", b"");
+    while h2.next_within(LATEST).unwrap() != Came::Headers(list) {}
+    // The answer to the scrape itself is not sent yet when it is counted, so it is not among them.
+    until("they wait", LATEST, || (gauge(&mut client, "leasehold_unsent_bytes") > 16 << 10).then_some(()));
+    drop(h2);
+    until("none waits", LATEST, || (gauge(&mut client, "leasehold_unsent_bytes") == 0).then_some(()));
+}
+
+/// One resource whose waiters do not fit into the answer says so.
+#[test]
+fn a_detail_page_that_was_cut_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).start();
+    let mut client = server.client();
+    let mut claim = |resource: &str, metadata: &str| {
+        let body = format!(r#"{{"resource":"{resource}","timeout":3600,"metadata":"{metadata}"}}"#);
+        assert!(client.call("POST", "/v1/claims/", &body).unwrap().status < 300);
+    };
+    let long = "x".repeat(16 * 1024 - 2);
+    for _ in 0..90 {
+        claim("long", &long);
+        claim("short", "x");
+    }
+    for (name, is_cut) in [("long", true), ("short", false)] {
+        let shown = client.call("GET", &format!("/v1/observe/resources/claim:{name}"), "").unwrap().expect(200).json();
+        let waiting = shown["queue"].as_array().unwrap().len();
+        assert_eq!((shown["truncated"].as_bool(), shown["waiting"].as_u64()), (Some(is_cut), Some(89)), "{name}");
+        assert_eq!(waiting < 89, is_cut, "{waiting} of {name}");
+    }
+}

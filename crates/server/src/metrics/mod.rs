@@ -29,6 +29,7 @@ use requests::Requests;
 pub(crate) use sign_ins::SignIns;
 
 use crate::driver::Readings;
+use crate::http::Unsent;
 
 type Counter = Counted<u64, AtomicU64>;
 type Gauge = Measured<u64, AtomicU64>;
@@ -82,6 +83,8 @@ pub(crate) struct Metrics {
     retained: Gauge,
     state_bytes: Gauge,
     state_bytes_max: Gauge,
+    unsent_bytes: Gauge,
+    unsent_bytes_max: Gauge,
     held_answers: Gauge,
     oldest_held_seconds: FloatGauge,
     parked_callers: Gauge,
@@ -238,6 +241,8 @@ impl Default for Metrics {
                 r.register_with_unit("uncharged", help, Unit::Seconds, counter.clone());
                 counter
             },
+            unsent_bytes: gauge(r, "unsent_bytes", "Bytes of long answers that wait for their clients to read them"),
+            unsent_bytes_max: gauge(r, "unsent_bytes_max", "Bytes that may wait; past this, long answers are 503"),
             epoch: gauge(r, "epoch", "Rises by one each time the journal is opened"),
             waiters_max: gauge(r, "waiters_max", "Claims that may stand in queues (max_waiters)"),
             registry,
@@ -364,7 +369,7 @@ impl Metrics {
     }
 
     /// The whole exposition as OpenMetrics, with the gauges as they are now.
-    pub(crate) fn expose(&self, readings: Readings) -> String {
+    pub(crate) fn expose(&self, readings: Readings, unsent: &Unsent) -> String {
         let Readings { totals, callers, oldest_held_us, uncharged_us, epoch } = readings;
         for kind in Kind::ALL {
             let counted = totals.of(kind);
@@ -381,6 +386,8 @@ impl Metrics {
         let uncharged_s = Duration::from_micros(uncharged_us).as_secs_f64();
         self.uncharged_seconds.inner().store(uncharged_s.to_bits(), Ordering::Relaxed);
         self.epoch.set(epoch.0);
+        self.unsent_bytes.set(unsent.bytes() as u64);
+        self.unsent_bytes_max.set(unsent.max() as u64);
         let mut text = String::with_capacity(32 * 1024);
         encode(&mut text, &self.registry).expect("metrics can be written to memory");
         text

@@ -102,7 +102,7 @@ async fn is_ready(service: &Service) -> bool {
 
 fn exposition(service: &Service, as_openmetrics: bool, id: &RequestId) -> Response<Body> {
     service.observer.count_events();
-    let text = service.observer.metrics.expose(service.driver.readings());
+    let text = service.observer.metrics.expose(service.driver.readings(), &service.settings.http.unsent);
     if as_openmetrics {
         response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
     } else {

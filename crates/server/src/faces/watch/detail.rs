@@ -80,6 +80,7 @@ fn write_inspection(object: &mut Object, inspection: &Inspection, observer: &Obs
     let shown =
         fitting(queue.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref())), usize::MAX);
     let queue = &queue[..shown.min(queue.len())];
+    let is_truncated = holders.len() < line.in_use as usize || queue.len() < line.waiting as usize;
     let holders = array(holders, |object, holder| {
         let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state } = holder;
         let (state, grace_us) = match state {
@@ -112,6 +113,7 @@ fn write_inspection(object: &mut Object, inspection: &Inspection, observer: &Obs
             .raw("metadata", metadata.as_deref().unwrap_or("null"));
     });
     object.name("queue").extend_from_slice(&queue);
+    object.boolean("truncated", is_truncated);
 }
 
 /// About how long a line about a holder or a waiter is.

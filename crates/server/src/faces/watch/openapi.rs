@@ -142,7 +142,7 @@ fn resource() -> Value {
             "remaining_s": 8.0, "metadata": null, "state": "active", "grace_remaining_s": null,
         }],
         "queue": [{"place": 1, "client": "bob", "claim": null, "waiting_s": 2.0, "metadata": null}],
-        "history_from_unix": 1_705_314_600.0,
+        "truncated": false, "history_from_unix": 1_705_314_600.0,
     })
 }
 
@@ -209,6 +209,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
                 .member("latest_token", Schema::count())
                 .member("holders", Schema::array(holder()))
                 .member("queue", Schema::array(waiter()))
+                .member("truncated", Schema::boolean().says("Holders or waiters were left out, by number or by size."))
                 .member("history_from_unix", Schema::seconds()),
         ),
         ("Event", event_schema()),
