@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::ServeArgs;
+use crate::config::ServeArgs;
 use crate::config::{self, Store};
 use crate::exit::Failure;
 

@@ -3,8 +3,9 @@
 use leasehold_auth::{Action, Identity, Principal, Source, Target};
 use leasehold_engine::Kind;
 
-use crate::cli::{PolicyExplainArgs, ServeArgs};
+use crate::cli::PolicyExplainArgs;
 use crate::config;
+use crate::config::ServeArgs;
 use crate::exit::Exit;
 
 pub(crate) fn explain(args: &PolicyExplainArgs) -> Exit {

@@ -12,7 +12,7 @@ use leasehold_server::{App, Audience, AuditLog, Clock, Driver, Lead, Observer, S
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::cli::ServeArgs;
+use crate::config::ServeArgs;
 use crate::config::{self, Address, AuditTo, Config, ConfigError, Loaded, Store};
 use crate::exit::Exit;
 use crate::sign_on::InForce;

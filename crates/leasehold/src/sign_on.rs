@@ -9,7 +9,7 @@ use leasehold_auth::fetch::{Fetch, FetchError, Fetched, Form, HttpFetch};
 use leasehold_auth::{Settings, SignOn};
 use leasehold_server::{Guard, reloaded};
 
-use crate::cli::ServeArgs;
+use crate::config::ServeArgs;
 use crate::tls::{self, Keeper};
 use crate::{config, notify};
 

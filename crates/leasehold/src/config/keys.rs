@@ -1,4 +1,4 @@
-//! Every setting: its name, its range, its default. A key `max_ttl` is `--max-ttl` on the command line,
+//! Every setting, once: its name, its range, its default, its help. A key `max_ttl` is `--max-ttl` on the command line,
 //! `LEASEHOLD_MAX_TTL` in the environment and `max_ttl` in the file.
 
 use std::fmt;
@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use leasehold_server::Settings;
 use leasehold_server::duration::{format_us, parse_setting};
 
 use crate::logging::{self, LogFormat};
@@ -20,13 +21,26 @@ const D_US: u64 = 24 * H_US;
 /// A body of 64 KiB has to hold it, with its resource and the rest.
 const METADATA_MOST: u64 = 48 << 10;
 
-/// One setting.
+/// One setting. All that is known of it is here: its flag, its environment variable, its key in the file, `--help`,
+/// `--print-config` and the table in docs/settings.md come from it.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) rule: Rule,
-    /// As an operator would write it; `None` where not set means something of its own.
-    pub(crate) default: Option<&'static str>,
+    pub(crate) default: Default,
+    /// A sentence or two, without a full stop.
+    pub(crate) help: &'static str,
+}
+
+/// The value of a setting that no source names.
+#[derive(Debug)]
+pub(crate) enum Default {
+    /// As an operator would write it.
+    Text(&'static str),
+    /// The server's own, which is written down there.
+    Of(fn(&Settings) -> String),
+    /// None, which means something of its own, in words; empty where the help says it.
+    Unset(&'static str),
 }
 
 /// The rule for a value.
@@ -59,59 +73,215 @@ pub(crate) enum Rule {
     LogFilter,
 }
 
-const fn key(name: &'static str, default: &'static str, rule: Rule) -> Key {
-    Key { name, rule, default: Some(default) }
-}
-
 /// In the order in which they are printed.
 pub(crate) static KEYS: [Key; 35] = [
-    key("listen", "127.0.0.1:8080", Rule::Address),
-    Key { name: "admin_listen", rule: Rule::Address, default: None },
+    Key {
+        name: "listen",
+        rule: Rule::Address,
+        default: Default::Text("127.0.0.1:8080"),
+        help: "Address to listen on: host:port, or :port for every address. Port 0 takes a free one and prints it",
+    },
+    Key {
+        name: "admin_listen",
+        rule: Rule::Address,
+        default: Default::Unset("all on one address"),
+        help: "Second address, for metrics, events, dashboard and admin actions alone",
+    },
     Key {
         name: "tls_cert",
         rule: Rule::File("a PEM file with the certificate and those that vouch for it"),
-        default: None,
+        default: Default::Unset("plain HTTP"),
+        help: "Serve https:// with the certificate (and its chain) in this PEM file; it is read again when it changes",
     },
-    Key { name: "tls_key", rule: Rule::File("a PEM file with the private key of tls_cert"), default: None },
+    Key {
+        name: "tls_key",
+        rule: Rule::File("a PEM file with the private key of tls_cert"),
+        default: Default::Unset(""),
+        help: "PEM file with the private key of that certificate",
+    },
     Key {
         name: "tls_client_ca",
         rule: Rule::File("a PEM file with the certificates that vouch for clients"),
-        default: None,
+        default: Default::Unset(""),
+        help: "Ask clients for a certificate that one in this PEM file vouches for",
     },
     Key {
         name: "tls_client_crl",
         rule: Rule::File("a PEM file with the lists of client certificates that were revoked"),
-        default: None,
+        default: Default::Unset(""),
+        help: "PEM file with the lists of those certificates that were revoked (CRL); it is read again when it changes",
     },
-    Key { name: "tls_client_auth", rule: Rule::ClientAuth, default: None },
-    key("data", "./leasehold-data", Rule::Path),
-    key("memory", "false", Rule::Bool),
-    key("grace", "5s", Rule::Duration(0..=D_US)),
-    key("default_ttl", "30s", Rule::Duration(MS_US..=3650 * D_US)),
-    key("max_ttl", "24h", Rule::Duration(S_US..=3650 * D_US)),
-    key("max_wait", "5m", Rule::Duration(0..=D_US)),
-    key("max_count", "1000", Rule::Integer(1..=1_000_000)),
-    key("max_timeout", "720h", Rule::Duration(S_US..=10_000 * D_US)),
-    key("max_metadata", "16KiB", Rule::Size(0..=METADATA_MOST)),
-    Key { name: "max_state", rule: Rule::Size(1 << 20..=1 << 50), default: None },
-    key("retain_finished", "24h", Rule::Duration(0..=3650 * D_US)),
-    key("retain_max", "100000", Rule::Integer(0..=10_000_000)),
-    key("store_timeout", "10s", Rule::Duration(100 * MS_US..=H_US)),
-    key("max_connections", "16384", Rule::Integer(1..=1_000_000)),
-    Key { name: "max_connections_per_address", rule: Rule::Integer(1..=1_000_000), default: None },
-    key("max_waiters", "100000", Rule::Integer(0..=10_000_000)),
-    Key { name: "threads", rule: Rule::Integer(1..=1_024), default: None },
-    key("events_kept", "100000", Rule::Integer(1_000..=10_000_000)),
-    Key { name: "public_url", rule: Rule::Url, default: None },
-    Key { name: "trusted_proxies", rule: Rule::Networks, default: None },
-    Key { name: "allowed_hosts", rule: Rule::Hosts, default: None },
-    Key { name: "allow_origin", rule: Rule::Origins, default: None },
-    key("log_format", "human", Rule::LogFormat),
-    key("log_level", "info", Rule::LogFilter),
-    key("access_log", "false", Rule::Bool),
-    Key { name: "audit_log", rule: Rule::AuditLog, default: None },
-    key("audit_required", "false", Rule::Bool),
-    Key { name: "otlp_endpoint", rule: Rule::Collector, default: None },
+    Key {
+        name: "tls_client_auth",
+        rule: Rule::ClientAuth,
+        default: Default::Unset("required"),
+        help: "required or optional: whether clients without one are turned away",
+    },
+    Key {
+        name: "data",
+        rule: Rule::Path,
+        default: Default::Text("./leasehold-data"),
+        help: "Directory of the journal, made if there is none",
+    },
+    Key {
+        name: "memory",
+        rule: Rule::Bool,
+        default: Default::Text("false"),
+        help: "Keep everything in memory: nothing survives the process",
+    },
+    Key {
+        name: "grace",
+        rule: Rule::Duration(0..=D_US),
+        default: Default::Of(|s| format_us(s.grace_us)),
+        help: "After a lock expired, how long only its last holder may come back",
+    },
+    Key {
+        name: "default_ttl",
+        rule: Rule::Duration(MS_US..=3650 * D_US),
+        default: Default::Of(|s| format_us(s.default_ttl_us)),
+        help: "The ttl of a lock whose caller names none",
+    },
+    Key {
+        name: "max_ttl",
+        rule: Rule::Duration(S_US..=3650 * D_US),
+        default: Default::Of(|s| format_us(s.max_ttl_us)),
+        help: "Longer ttls of pools and locks are cut to this",
+    },
+    Key {
+        name: "max_wait",
+        rule: Rule::Duration(0..=D_US),
+        default: Default::Of(|s| format_us(s.max_wait_us)),
+        help: "Longer waits are cut to this",
+    },
+    Key {
+        name: "max_count",
+        rule: Rule::Integer(1..=1_000_000),
+        default: Default::Of(|s| s.max_count.to_string()),
+        help: "Most slots a pool or resource may have",
+    },
+    Key {
+        name: "max_timeout",
+        rule: Rule::Duration(S_US..=10_000 * D_US),
+        default: Default::Of(|s| format_us(s.max_timeout_us)),
+        help: "Longer timeouts and ttls of claims are cut to this",
+    },
+    Key {
+        name: "max_metadata",
+        rule: Rule::Size(0..=METADATA_MOST),
+        default: Default::Of(|s| size::format(s.max_metadata as u64)),
+        help: "Most metadata of a claim",
+    },
+    Key {
+        name: "max_state",
+        rule: Rule::Size(1 << 20..=1 << 50),
+        default: Default::Unset(
+            "half of what the process may use: of the machine's memory, the control group's limit or the address space, whichever is least",
+        ),
+        help: "Most memory that claims and resources may take; a call that would need more is refused with 503",
+    },
+    Key {
+        name: "retain_finished",
+        rule: Rule::Duration(0..=3650 * D_US),
+        default: Default::Of(|s| format_us(s.retain_finished_us)),
+        help: "How long a finished claim can still be read",
+    },
+    Key {
+        name: "retain_max",
+        rule: Rule::Integer(0..=10_000_000),
+        default: Default::Of(|s| s.retain_max.to_string()),
+        help: "Most finished claims kept, the oldest go first",
+    },
+    Key {
+        name: "store_timeout",
+        rule: Rule::Duration(100 * MS_US..=H_US),
+        default: Default::Of(|s| format_us(s.store_timeout_us)),
+        help: "How long an answer waits for the store before it becomes a 502",
+    },
+    Key {
+        name: "max_connections",
+        rule: Rule::Integer(1..=1_000_000),
+        default: Default::Of(|s| s.http.connections_max.to_string()),
+        help: "Most connections open at once",
+    },
+    Key {
+        name: "max_connections_per_address",
+        rule: Rule::Integer(1..=1_000_000),
+        default: Default::Unset("three quarters of them all, and no limit for this machine's own"),
+        help: "Most connections of one address, this machine's own included",
+    },
+    Key {
+        name: "max_waiters",
+        rule: Rule::Integer(0..=10_000_000),
+        default: Default::Of(|s| s.max_waiters.to_string()),
+        help: "Most callers waiting in queues at once",
+    },
+    Key {
+        name: "threads",
+        rule: Rule::Integer(1..=1_024),
+        default: Default::Unset("half as many as there are processors"),
+        help: "Threads that serve callers. One makes the most of a processor, more use more of them",
+    },
+    Key {
+        name: "events_kept",
+        rule: Rule::Integer(1_000..=10_000_000),
+        default: Default::Of(|s| s.events_kept.to_string()),
+        help: "Most events kept in memory for readers that come back, and for timelines",
+    },
+    Key {
+        name: "public_url",
+        rule: Rule::Url,
+        default: Default::Unset("the host the caller used"),
+        help: "Beginning of absolute URLs in answers",
+    },
+    Key {
+        name: "trusted_proxies",
+        rule: Rule::Networks,
+        default: Default::Unset("none"),
+        help: "Proxies whose X-Forwarded-For or Forwarded header is believed: addresses or networks with commas between them",
+    },
+    Key {
+        name: "allowed_hosts",
+        rule: Rule::Hosts,
+        default: Default::Unset(""),
+        help: "Host names that callers use, beside this machine's addresses and the host of the public URL. On loopback any other name is refused; elsewhere once this is set",
+    },
+    Key {
+        name: "allow_origin",
+        rule: Rule::Origins,
+        default: Default::Unset("none"),
+        help: "Origins of other sites whose web pages may call, such as https://app.example.org",
+    },
+    Key { name: "log_format", rule: Rule::LogFormat, default: Default::Text("human"), help: "human or json" },
+    Key {
+        name: "log_level",
+        rule: Rule::LogFilter,
+        default: Default::Text("info"),
+        help: "off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug",
+    },
+    Key {
+        name: "access_log",
+        rule: Rule::Bool,
+        default: Default::Of(|s| s.access_log.to_string()),
+        help: "One line in the log for every request",
+    },
+    Key {
+        name: "audit_log",
+        rule: Rule::AuditLog,
+        default: Default::Unset("none"),
+        help: "One JSON line for every change: the caller, its address, the action, the resource, and the outcome. To a file, which may be renamed at any time, or to stderr",
+    },
+    Key {
+        name: "audit_required",
+        rule: Rule::Bool,
+        default: Default::Text("false"),
+        help: "Change nothing that is not in the audit log first: while it cannot be written, changes are refused",
+    },
+    Key {
+        name: "otlp_endpoint",
+        rule: Rule::Collector,
+        default: Default::Unset("nowhere"),
+        help: "Where traces go, in builds with the feature otlp",
+    },
 ];
 
 impl Key {
@@ -123,6 +293,23 @@ impl Key {
         format!("--{}", self.name.replace('_', "-"))
     }
 
+    /// The default as an operator would write it, if there is one.
+    pub(crate) fn default_text(&self) -> Option<String> {
+        match self.default {
+            Default::Text(text) => Some(text.to_owned()),
+            Default::Of(read) => Some(read(&Settings::default())),
+            Default::Unset(_) => None,
+        }
+    }
+
+    /// The default in words, for people; `None` where there is nothing to say.
+    pub(crate) fn default_words(&self) -> Option<String> {
+        match self.default {
+            Default::Unset(words) => Some(words.to_owned()).filter(|words| !words.is_empty()),
+            Default::Text(_) | Default::Of(_) => self.default_text(),
+        }
+    }
+
     pub(crate) fn variable(&self) -> String {
         format!("{ENV_PREFIX}{}", self.name.to_ascii_uppercase())
     }
@@ -130,6 +317,29 @@ impl Key {
 
 /// The prefix of our environment variables.
 pub(crate) const ENV_PREFIX: &str = "LEASEHOLD_";
+
+impl Rule {
+    /// What stands for the value in `--help`; `None` for a flag without one.
+    pub(crate) fn value_name(&self) -> Option<&'static str> {
+        Some(match self {
+            Rule::Bool => return None,
+            Rule::Address => "ADDRESS",
+            Rule::Path => "DIR",
+            Rule::File(_) => "FILE",
+            Rule::ClientAuth => "WHETHER",
+            Rule::Duration(_) => "DURATION",
+            Rule::Integer(_) => "N",
+            Rule::Size(_) => "SIZE",
+            Rule::Url | Rule::Collector => "URL",
+            Rule::Networks => "NETWORKS",
+            Rule::AuditLog => "FILE|stderr",
+            Rule::Hosts => "NAMES",
+            Rule::Origins => "ORIGINS",
+            Rule::LogFormat => "FORMAT",
+            Rule::LogFilter => "LEVEL",
+        })
+    }
+}
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

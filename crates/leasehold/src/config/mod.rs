@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use leasehold_server::Settings;
 use leasehold_server::http::HttpLimits;
 
-use crate::cli::ServeArgs;
 use crate::logging::LogFormat;
 
+mod args;
 #[cfg(test)]
 mod fuzz;
 mod keys;
@@ -24,6 +24,7 @@ mod sources;
 mod tests;
 mod tls;
 
+pub(crate) use args::{Flags, ServeArgs};
 pub(crate) use keys::{Address, AuditTo};
 use keys::{KEYS, Key, Rule};
 use sources::{Given, Layer, Source};
@@ -117,7 +118,7 @@ pub(crate) fn load(
     if file.sign_on.as_ref().is_some_and(|sign_on| sign_on.policy.rules().is_empty()) {
         warnings.push("callers sign on, but there is no [[policy]], so nobody may do anything".to_owned());
     }
-    let chosen = Chosen::new([file.layer, environment.layer, sources::flags(args)]);
+    let chosen = Chosen::new([file.layer, environment.layer, args.flags.0.clone()]);
     let config = Config { sign_on: file.sign_on, ..chosen.config()? };
     warnings.extend(tls::warnings(&config).map(str::to_owned));
     Ok(Loaded { config, warnings, chosen, tables: file.tables })
@@ -130,7 +131,7 @@ struct Chosen(Vec<(&'static Key, Option<Given>)>);
 impl Chosen {
     /// Later layers win over earlier ones.
     fn new(layers: [Layer; 3]) -> Self {
-        let default = |key: &Key| key.default.map(|text| Given { text: text.into(), source: Source::Default });
+        let default = |key: &Key| key.default_text().map(|text| Given { text: text.into(), source: Source::Default });
         let mut chosen: Vec<_> = KEYS.iter().map(|key| (key, default(key))).collect();
         for (key, given) in layers.into_iter().flatten() {
             let entry = chosen.iter_mut().find(|(known, _)| known.name == key.name).expect("layers have our keys only");

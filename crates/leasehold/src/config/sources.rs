@@ -10,7 +10,6 @@ use toml::de::{DeTable, DeValue};
 use super::keys::{ENV_PREFIX, KEYS, Key};
 use super::section::{Place, Section};
 use super::{ConfigError, sign_on};
-use crate::cli::ServeArgs;
 
 /// Where a value was found. Later ones win over earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,51 +52,6 @@ pub(crate) struct Given {
 
 /// The values of one source, by key.
 pub(crate) type Layer = Vec<(&'static Key, Given)>;
-
-pub(crate) fn flags(args: &ServeArgs) -> Layer {
-    let text = |value: &Option<String>| value.as_ref().map(OsString::from);
-    let value_of = |name: &str| match name {
-        "listen" => text(&args.listen),
-        "admin_listen" => text(&args.admin_listen),
-        "tls_cert" => args.tls_cert.clone(),
-        "tls_key" => args.tls_key.clone(),
-        "tls_client_ca" => args.tls_client_ca.clone(),
-        "tls_client_crl" => args.tls_client_crl.clone(),
-        "tls_client_auth" => text(&args.tls_client_auth),
-        "data" => args.data.clone(),
-        "memory" => args.memory.then(|| OsString::from("true")),
-        "grace" => text(&args.grace),
-        "default_ttl" => text(&args.default_ttl),
-        "max_ttl" => text(&args.max_ttl),
-        "max_wait" => text(&args.max_wait),
-        "max_count" => text(&args.max_count),
-        "max_timeout" => text(&args.max_timeout),
-        "max_metadata" => text(&args.max_metadata),
-        "max_state" => text(&args.max_state),
-        "retain_finished" => text(&args.retain_finished),
-        "retain_max" => text(&args.retain_max),
-        "store_timeout" => text(&args.store_timeout),
-        "max_connections" => text(&args.max_connections),
-        "max_connections_per_address" => text(&args.max_connections_per_address),
-        "max_waiters" => text(&args.max_waiters),
-        "threads" => text(&args.threads),
-        "events_kept" => text(&args.events_kept),
-        "public_url" => text(&args.public_url),
-        "trusted_proxies" => text(&args.trusted_proxies),
-        "allowed_hosts" => text(&args.allowed_hosts),
-        "allow_origin" => text(&args.allow_origin),
-        "log_format" => text(&args.log_format),
-        "log_level" => text(&args.log_level),
-        "access_log" => args.access_log.then(|| OsString::from("true")),
-        "audit_log" => args.audit_log.clone(),
-        "audit_required" => args.audit_required.then(|| OsString::from("true")),
-        "otlp_endpoint" => text(&args.otlp_endpoint),
-        other => unreachable!("key {other} has no flag"),
-    };
-    KEYS.iter()
-        .filter_map(|key| Some((key, Given { text: value_of(key.name)?, source: Source::Flag { flag: key.flag() } })))
-        .collect()
-}
 
 /// The values of the environment.
 #[derive(Debug, Default)]
@@ -273,11 +227,5 @@ mod tests {
         {
             assert_eq!(suggestion(written).map(|key| key.name), expected, "{written}");
         }
-    }
-
-    #[test]
-    fn every_key_has_a_flag() {
-        // `flags` panics on a key it does not know.
-        assert!(flags(&ServeArgs::default()).is_empty());
     }
 }

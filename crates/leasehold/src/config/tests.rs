@@ -1,6 +1,8 @@
 //! Precedence and mistakes, by tables: flags, environment and file go in, a value and its source or a sentence comes
 //! out.
 
+use std::fmt::Write as _;
+
 use clap::Parser as _;
 
 use super::*;
@@ -328,4 +330,51 @@ fn traces_need_a_build_that_makes_them_and_a_collector_nearby() {
                         this program was built without the feature otlp (flag --otlp-endpoint)";
         assert_eq!(said("http://localhost:4318").unwrap_err(), expected);
     }
+}
+
+/// The table of settings as docs/settings.md shows it.
+fn table_for_docs() -> String {
+    let mut table = "| setting | default | allowed | meaning |\n|---|---|---|---|\n".to_owned();
+    for key in &KEYS {
+        let default = match (key.default_text(), key.default_words()) {
+            (Some(text), _) => format!("`{text}`"),
+            (None, Some(words)) => words,
+            (None, None) => "none".to_owned(),
+        };
+        let (rule, help) = (key.rule.to_string().replace('|', "\\|"), key.help.replace('|', "\\|"));
+        let _ = writeln!(table, "| `{}` | {default} | {rule} | {help} |", key.name);
+    }
+    table
+}
+
+#[test]
+fn the_table_in_the_docs_is_the_table_of_settings() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (head, _) = page.split_once("| setting |").expect("the page has the table");
+    let expected = format!("{head}{}", table_for_docs());
+    if std::env::var("SETTINGS").is_ok_and(|mode| mode == "rewrite") {
+        std::fs::write(path, &expected).unwrap();
+        return;
+    }
+    assert_eq!(page, expected, "SETTINGS=rewrite cargo test -p leasehold the_table_in_the_docs writes it anew");
+}
+
+#[test]
+fn the_defaults_that_operations_names_are_those_of_the_table() {
+    let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md"));
+    let (_, table) = page.split_once("| setting | default | change it when |\n").expect("the page has the table");
+    let mut compared = 0;
+    for row in table.lines().skip(1).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let defaults: Vec<&str> = cells[2].split(',').map(|cell| cell.trim().trim_matches('`')).collect();
+        for (name, default) in cells[1].split(',').map(|cell| cell.trim().trim_matches('`')).zip(defaults) {
+            let key = Key::find(name).unwrap_or_else(|| panic!("{name} is no setting"));
+            if let Some(text) = key.default_text() {
+                assert_eq!(default, text, "{name}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 10, "{compared} defaults were compared");
 }

@@ -7,8 +7,9 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::cli::{HealthcheckArgs, ServeArgs};
+use crate::cli::HealthcheckArgs;
 use crate::config::Config;
+use crate::config::{Flags, ServeArgs};
 use crate::exit::{Exit, Failure};
 use crate::{config, serve};
 
@@ -43,7 +44,8 @@ fn check(args: &HealthcheckArgs) -> Result<(), Failure> {
 }
 
 fn configured(args: &HealthcheckArgs) -> Result<Config, Failure> {
-    let serve_args = ServeArgs { listen: args.listen.clone(), config: args.config.clone(), ..ServeArgs::default() };
+    let flags = args.listen.as_ref().map_or_else(Flags::default, |listen| Flags::one("listen", listen));
+    let serve_args = ServeArgs { flags, config: args.config.clone(), ..ServeArgs::default() };
     let loaded = config::load(&serve_args, std::env::vars_os(), |path| std::fs::read_to_string(path));
     Ok(loaded.map_err(|error| Failure::usage(error.to_string()))?.config)
 }
