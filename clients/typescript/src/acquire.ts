@@ -2,7 +2,7 @@
 // cancelled.
 
 import type { Answer, Heard } from "./answer.js";
-import type { Asked, AskedClaim, Grant, Queue } from "./asked.js";
+import { KEEP_MS, type Asked, type AskedClaim, type Grant, type Queue } from "./asked.js";
 import { callUser, type Context, type LogEvent } from "./context.js";
 import { Conflict, type Kind, type LeaseholdError, Timeout, ServiceUnavailable } from "./errors.js";
 import { pointsOfGrant } from "./holding.js";
@@ -123,7 +123,7 @@ export class Acquisition {
   }
 
   /**
-   * A place lives as long as one call that joined it. Before a round ends the same request is sent on a second connection, and the first
+   * A place lives as long as one call that joined it, and KEEP_MS longer. Before a round ends the same request is sent on a second connection, and the first
    * runs out.
    */
   async #byRounds(asked: Asked): Promise<Found | undefined> {
@@ -157,8 +157,8 @@ export class Acquisition {
     this.#stop.signal.addEventListener("abort", stop, { once: true });
     try {
       let nextAt = timers.now();
-      // A call that ended without an answer may have been granted: the next one tells, unless it is parked, at the back of the queue.
-      let suspect = false;
+      // Since when no call is at the service. One that ended without an answer may have been granted: the next one tells, unless it is parked.
+      let awaySince: number | undefined;
       let parkedAt = Number.POSITIVE_INFINITY;
       for (;;) {
         if (this.#stop.signal.aborted) {
@@ -168,12 +168,14 @@ export class Acquisition {
           throw this.#ended();
         }
         if (heard.length === 0 && timers.now() >= nextAt) {
-          void launch(flights.size > 0);
-          if (suspect) parkedAt = timers.now() + PARKED_MS;
+          const isAlone = flights.size === 0;
+          void launch(!isAlone);
+          // Away for longer than the service keeps a place: it may stand at the back now.
+          if (isAlone && awaySince !== undefined && timers.now() - awaySince > KEEP_MS) parkedAt = timers.now() + PARKED_MS;
           nextAt = waits ? timers.now() + this.#roundMs - overlapMs : Number.POSITIVE_INFINITY;
         }
         if (heard.length === 0 && timers.now() >= parkedAt) {
-          suspect = false;
+          awaySince = undefined;
           parkedAt = Number.POSITIVE_INFINITY;
           this.#lostPlace();
         }
@@ -201,10 +203,9 @@ export class Acquisition {
           this.#patience.answered();
           if (!waits) throw this.#conflict(each);
           if (flights.size > 0) continue;
-          // The round was shorter than asked for, or its successor came too late: the place is gone.
-          suspect = false;
+          // The round was shorter than asked for, or its successor comes late: the service keeps the place for it.
+          awaySince = timers.now();
           parkedAt = Number.POSITIVE_INFINITY;
-          this.#lostPlace();
           nextAt = timers.now() + (lastedMs < this.#roundMs / 2 ? 1000 * Math.random() + 500 : 0);
           continue;
         }
@@ -217,7 +218,7 @@ export class Acquisition {
           if (executed && each.is === "silence") this.context.track(settlePlace(this.context, asked));
           throw thrown;
         }
-        suspect ||= lost;
+        if (lost && (awaySince === undefined || lastedMs >= PARKED_MS)) awaySince = timers.now();
         parkedAt = Number.POSITIVE_INFINITY;
         nextAt = timers.now() + pauseMs;
       }

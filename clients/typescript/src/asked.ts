@@ -45,6 +45,12 @@ export interface Asked {
   queue(answer: Answer): Queue;
 }
 
+/**
+ * So long the service keeps the place of a pool or a lock when none of its calls is there: longer than a restart and the pause before the
+ * next call, and no longer than a dead waiter may hold up those behind it.
+ */
+export const KEEP_MS = 15_000;
+
 export interface Wanted {
   readonly ttlMs: number;
   /** How long one call waits; 0 does not wait. */
@@ -62,7 +68,7 @@ export function askPool(id: string, label: string, key: string, { ttlMs, waitMs 
   return {
     kind: "pool",
     resource: label,
-    ask: { method: "POST", path: `${at}/borrow`, key, body: JSON.stringify({ ttl, wait: waitMs / 1000 }) },
+    ask: { method: "POST", path: `${at}/borrow`, key, body: JSON.stringify({ ttl, wait: waitMs / 1000, ...(waitMs > 0 ? { keep: KEEP_MS / 1000 } : {}) }) },
     granted,
     renew: (grant) => ({ method: "POST", path: `${at}/renew`, body: JSON.stringify({ lease: grant.id, ttl }) }),
     release: (grant) => ({ method: "POST", path: `${at}/return`, body: JSON.stringify({ lease: grant.id }) }),
@@ -131,7 +137,7 @@ export function askLock(job: string, client: string, key: string, { ttlMs, waitM
   return {
     kind: "lock",
     resource: job,
-    ask: { method: "POST", key, path: `/lock?${who}&${ttl}${waitMs > 0 ? `&wait=${Math.round(waitMs)}ms` : ""}` },
+    ask: { method: "POST", key, path: `/lock?${who}&${ttl}${waitMs > 0 ? `&wait=${Math.round(waitMs)}ms&keep=${KEEP_MS}ms` : ""}` },
     granted,
     renew: (grant) => ({ method: "POST", path: `/lock?${who}&${ttl}&token=${grant.token}` }),
     release: (grant) => ({ method: "DELETE", path: `/lock?${who}&token=${grant.token}` }),

@@ -29,8 +29,6 @@ pub(crate) enum Asked {
 #[derive(Debug)]
 pub(crate) struct Again {
     pub(crate) pause: Pause,
-    /// A place in line that was had is gone.
-    pub(crate) loses_place: bool,
     /// It may have been carried out, and has to be settled if the caller gives up.
     pub(crate) is_unknown: bool,
     /// The error for a caller that gives up.
@@ -90,16 +88,16 @@ pub(crate) enum GivenBack {
 }
 
 pub(crate) fn asked(target: &Target, heard: &Heard) -> Asked {
-    let again = |pause, loses_place, is_unknown, error| Asked::Again(Again { pause, loses_place, is_unknown, error });
+    let again = |pause, is_unknown, error| Asked::Again(Again { pause, is_unknown, error });
     let reply = match heard {
         Heard::Reply(reply) => reply,
-        Heard::NotSent(trouble) => return again(Pause::Backoff, true, false, Error::Unavailable(trouble.clone())),
+        Heard::NotSent(trouble) => return again(Pause::Backoff, false, Error::Unavailable(trouble.clone())),
         Heard::WrongHost(trouble) => return Asked::Fail(Error::WrongHost(trouble.clone())),
         Heard::Tls(trouble) => return Asked::Fail(Error::Tls(trouble.clone())),
         Heard::OtherService(trouble) => return Asked::Fail(Error::DifferentServices(trouble.clone())),
         Heard::Unknown { trouble, retry_after } => {
             let pause = retry_after.map_or(Pause::Backoff, Pause::After);
-            return again(pause, true, true, Error::Unavailable(trouble.clone()));
+            return again(pause, true, Error::Unavailable(trouble.clone()));
         }
     };
     let trouble = reply.trouble();
@@ -120,10 +118,10 @@ pub(crate) fn asked(target: &Target, heard: &Heard) -> Asked {
         410 => Asked::Ended,
         429 | 503 => {
             let pause = reply.retry_after.map_or(Pause::Backoff, Pause::After);
-            again(pause, true, false, Error::Unavailable(trouble))
+            again(pause, false, Error::Unavailable(trouble))
         }
-        502 => again(Pause::Backoff, true, false, Error::Unavailable(trouble)),
-        500.. => again(Pause::Backoff, true, true, Error::Unavailable(trouble)),
+        502 => again(Pause::Backoff, false, Error::Unavailable(trouble)),
+        500.. => again(Pause::Backoff, true, Error::Unavailable(trouble)),
         _ => Asked::Fail(Error::Protocol(trouble)),
     }
 }

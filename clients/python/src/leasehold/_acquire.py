@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Optional
 from ._calls import NOT_EXECUTED, Calls, asking_pause_s, refusal, unavailable
 from ._clock import CLOCK
 from ._errors import Conflict, DifferentServices, LeaseholdError, NotFound, ServiceUnavailable, Timeout
-from ._kinds import ClaimDialect, Dialect, Grant
+from ._kinds import KEEP_S, ClaimDialect, Dialect, Grant
 from ._lease import LeaseState, attempt_s
 from ._wire import Answer, NoAnswer
 
@@ -155,9 +155,11 @@ class Acquisition:
         doubt = True
         try:
             answer = await self.calls.once(request)
+            # The service keeps the place of a call that waited in vain; a claim is withdrawn by its id.
+            is_kept = answer.status == 409 and request.wait_s > 0 and not self.dialect.polls
             if answer.status in (404, 409, 410):
                 self._in_doubt = False
-            doubt = answer.status < 300 or (answer.status >= 500 and answer.status not in (502, 503))
+            doubt = is_kept or answer.status < 300 or (answer.status >= 500 and answer.status not in (502, 503))
             return answer
         except NoAnswer as error:
             doubt = error.sent
@@ -169,7 +171,7 @@ class Acquisition:
             self._in_flight -= 1
             self._in_doubt = self._in_doubt or doubt
 
-    # Pools and locks: a place lives as long as one call that joined it, so the next call begins before the last one ends.
+    # Pools and locks: a place lives as long as one call that joined it and KEEP_S longer, so the next call begins before the last one ends.
 
     async def _line(self) -> "tuple[Grant, Answer]":
         wait_s = self.round_s
@@ -181,6 +183,7 @@ class Acquisition:
         failures = 0
         launched = 0.0
         was_cut = False
+        away_since: Optional[float] = None
 
         def launch() -> None:
             nonlocal launched
@@ -196,7 +199,7 @@ class Acquisition:
                 done, _ = await asyncio.wait(parked, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not done:
                     if was_cut:
-                        was_cut = False
+                        was_cut, away_since = False, None
                         self._lost_place()
                     else:
                         launch()
@@ -204,6 +207,7 @@ class Acquisition:
                 call = done.pop()
                 parked.remove(call)
                 retry_after_s = None
+                was_sent = False
                 try:
                     answer = call.result()
                     error = refusal(answer)
@@ -235,14 +239,19 @@ class Acquisition:
                     trouble: LeaseholdError = ServiceUnavailable(answer.error, url=answer.url, request_id=answer.request_id)
                 except NoAnswer as error:
                     retry_after_s = error.retry_after_s if error.status in NOT_EXECUTED else None
+                    was_sent = error.sent
                     trouble = unavailable(error)
                 if parked:
                     # The place lives on in the other call.
                     continue
-                was_cut = wait_s > 0
                 self._had_trouble(trouble)
+                # One that was sent and cut off soon may have had a place, too.
+                if CLOCK.now() - launched > FOUND_S or (was_sent and away_since is None):
+                    away_since = CLOCK.now()
                 await asyncio.sleep(asking_pause_s(failures, retry_after_s))
                 failures += 1
+                # Away for longer than the service keeps a place: the next call may stand at the back.
+                was_cut = wait_s > 0 and away_since is not None and CLOCK.now() - away_since > KEEP_S
                 launch()
         finally:
             for task in parked:

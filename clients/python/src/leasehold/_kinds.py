@@ -12,6 +12,9 @@ from ._wire import Answer, Request
 LOCK_TTL_MAX_S = 86_400.0
 #: A claim whose waiter is gone leaves the queue after this long, where the service knows the member.
 WAIT_TTL_S = 120
+#: So long the service keeps the place of a pool or a lock when none of its calls is there: longer than a restart and the pause before
+#: the next call, and no longer than a dead waiter may hold up those behind it.
+KEEP_S = 15.0
 
 
 @dataclass
@@ -86,6 +89,7 @@ class LockDialect(Dialect):
         query = {"ttl": _go(self.ttl_s)}
         if wait_s > 0:
             query["wait"] = _go(wait_s)
+            query["keep"] = _go(KEEP_S)
         return Request("POST", self._path(**query), key=self.name, wait_s=wait_s)
 
     def grant(self, answer: Answer) -> Optional[Grant]:
@@ -173,7 +177,10 @@ class PoolDialect(Dialect):
         return f"/l/{quote(self.resource, safe='')}/{call}"
 
     def ask(self, wait_s: float) -> Request:
-        return Request("POST", self._path("borrow"), {"ttl": self.ttl_s, "wait": wait_s}, key=self.name, wait_s=wait_s)
+        body = {"ttl": self.ttl_s, "wait": wait_s}
+        if wait_s > 0:
+            body["keep"] = KEEP_S
+        return Request("POST", self._path("borrow"), body, key=self.name, wait_s=wait_s)
 
     def grant(self, answer: Answer) -> Optional[Grant]:
         body = answer.body

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::{Ask, Call, Grant, Id, Look, Match, encode, go_duration};
+use super::{Ask, Call, Grant, Id, KEEP, Look, Match, encode, go_duration};
 use crate::reply::Reply;
 
 /// A lock's length is not in its answer in older versions of the service, which cut it to their maximum.
@@ -16,6 +16,8 @@ pub(super) fn acquire(ask: &Ask, job: &str) -> Call {
     if ask.wait > Duration::ZERO {
         target.push_str("&wait=");
         target.push_str(&go_duration(ask.wait));
+        target.push_str("&keep=");
+        target.push_str(&go_duration(KEEP));
     }
     let mut call = Call::new(Method::POST, target);
     call.key = Some(ask.name.clone());

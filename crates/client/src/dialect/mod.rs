@@ -71,6 +71,10 @@ pub(crate) struct Ask {
     pub(crate) wait: Duration,
 }
 
+/// So long the service keeps the place of a pool or a lock when none of its calls is there: longer than a restart and the pause
+/// before the next call, and no longer than a dead waiter may hold up those behind it.
+pub(crate) const KEEP: Duration = Duration::from_secs(15);
+
 /// The name of a lease at the service. It is a credential: its text shows nothing of it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -335,7 +339,7 @@ mod tests {
         let lock = ask(Target::lock("back up"));
         assert_eq!(
             line(&lock.acquire()),
-            "POST /lock?job=back%20up&client=ann%40host%2Ff00d&ttl=30000ms&wait=50000ms - f00d"
+            "POST /lock?job=back%20up&client=ann%40host%2Ff00d&ttl=30000ms&wait=50000ms&keep=15000ms - f00d"
         );
         let claim = ask(Target::claim("gpu", Some(Value::from("ann"))));
         assert_eq!(
@@ -344,7 +348,15 @@ mod tests {
         );
         assert!(claim.withdraw(None).is_none(), "a claim that is not known cannot be withdrawn");
         let pool = ask(Target::pool(&POOL.to_uppercase()).unwrap());
-        assert_eq!(line(&pool.acquire()), format!(r#"POST /l/{POOL}/borrow {{"ttl":30.0,"wait":50.0}} f00d"#));
+        let borrow = |ask: &Ask| {
+            let Call { method, target, body, key } = ask.acquire();
+            let body: Value = serde_json::from_str(&body.unwrap()).unwrap();
+            (format!("{method} {target} {}", key.unwrap()), body)
+        };
+        let call = format!("POST /l/{POOL}/borrow f00d");
+        assert_eq!(borrow(&pool), (call.clone(), serde_json::json!({"ttl": 30.0, "wait": 50.0, "keep": 15.0})));
+        let once = Ask { wait: Duration::ZERO, ..pool.clone() };
+        assert_eq!(borrow(&once), (call, serde_json::json!({"ttl": 30.0, "wait": 0.0})), "no place to keep");
         assert_eq!(line(&pool.withdraw(None).unwrap()), format!("DELETE /l/{POOL}/borrow - f00d"));
         let id = Id::Lock { job: "backup".into(), client: "ann/1".into() };
         assert_eq!(

@@ -5,11 +5,14 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use super::{Ask, Call, Grant, Id, Look, Match};
+use super::{Ask, Call, Grant, Id, KEEP, Look, Match};
 use crate::reply::Reply;
 
 pub(super) fn acquire(ask: &Ask, pool: &str) -> Call {
-    let body = json!({"ttl": ask.ttl.as_secs_f64(), "wait": ask.wait.as_secs_f64()});
+    let mut body = json!({"ttl": ask.ttl.as_secs_f64(), "wait": ask.wait.as_secs_f64()});
+    if ask.wait > Duration::ZERO {
+        body["keep"] = json!(KEEP.as_secs_f64());
+    }
     let mut call = Call::new(Method::POST, format!("/l/{pool}/borrow")).json(&body);
     call.key = Some(ask.name.clone());
     call

@@ -1,6 +1,6 @@
 //! The search for a lease under one name: calls that wait in rounds, each joining the place of the one before, until
 //! one is granted. Claims stand in their queue by themselves; pools and locks keep a place as long as a call that
-//! joined it, so the next round begins before the last one ends.
+//! joined it and a little longer (`KEEP`), so the next round begins before the last one ends.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use super::acquire::Wish;
 use super::keep::{Meaning, renew};
 use super::{Core, factor};
 use crate::clock::Moment;
-use crate::dialect::{Ask, Grant, Kind, claim_round};
+use crate::dialect::{Ask, Grant, KEEP, Kind, claim_round};
 use crate::error::{Error, Holder};
 use crate::reply::{Heard, Reply};
 use crate::table::{Again, Asked, Pause, asked};
@@ -149,6 +149,8 @@ async fn seek_place(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
     // Less than requested where the service waits for less.
     let mut round = ask.wait;
     let mut round_began = core.clock.now();
+    // Since when no call of ours is at the service, which keeps the place for a while.
+    let mut away_since: Option<Moment> = None;
     loop {
         let overlap = OVERLAP.min(round / 2);
         let next_at = round_began + round.saturating_sub(overlap);
@@ -156,6 +158,10 @@ async fn seek_place(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
         if flights.is_empty() || (flights.len() == 1 && !round.is_zero() && now >= next_at) {
             seek.opened();
             round_began = now;
+            if flights.is_empty() && away_since.is_some_and(|since| now.since(since) > KEEP) {
+                seek.lose_place();
+                away_since = Some(now);
+            }
             let (core, call, wait) = (Arc::clone(core), call.clone(), ask.wait);
             flights.spawn(async move {
                 let sent_at = core.clock.now();
@@ -173,6 +179,10 @@ async fn seek_place(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
         let took = core.clock.now().since(sent_at);
         if matches!(heard, Heard::Reply(_)) {
             failures = 0;
+        }
+        if took > PARKED {
+            // It stood in line until now.
+            away_since = None;
         }
         match (asked(&ask.target, &heard), &heard) {
             (Asked::Granted, Heard::Reply(reply)) => {
@@ -201,8 +211,9 @@ async fn seek_place(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
                     return Sought::Failed(error);
                 }
                 if flights.is_empty() {
-                    if again.loses_place && took > PARKED {
-                        seek.lose_place();
+                    // One that was sent and cut off soon may have had a place, too.
+                    if took > PARKED || (again.is_unknown && away_since.is_none()) {
+                        away_since = Some(core.clock.now());
                     }
                     failures += 1;
                     sleep(pause(again.pause, failures)).await;

@@ -206,9 +206,20 @@ fn held(
     handover: Box<Handover>,
 ) -> Outcome {
     let release = |handover: Handover| waiting::finish(client.release(handover)).and_then(Result::ok);
-    let started = start_keeper(args, sender, events, &handover);
-    let (keeper, keeper_pid) = match started {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let (keeper, keeper_pid) = match start_keeper(args, sender, &handover) {
         Ok(started) => started,
+        Err(error) => {
+            release(*handover);
+            voice.fail(&error.to_string());
+            return Outcome::of("failed", FAILED);
+        }
+    };
+    // The child gets ready while the keeper does. It begins at its word, after both; dropped before, it ends by itself.
+    let prepared = child::prepare(program, &args.command, &environment(args, &handover));
+    match keeper_is_ready(&keeper, keeper_pid, events) {
+        Ok(()) => {}
         Err(NotAcquired::Signal(signal)) => {
             release(*handover);
             return Outcome::of("cancelled", 128 + u8::try_from(signal as i32).unwrap_or(0));
@@ -218,10 +229,8 @@ fn held(
             voice.fail(&error.to_string());
             return Outcome::of("failed", FAILED);
         }
-    };
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let prepared = match child::prepare(program, &args.command, &environment(args, &handover)) {
+    }
+    let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             stop_keeper(&keeper, keeper_pid, events, false);
@@ -271,37 +280,46 @@ fn held(
     }
 }
 
-/// The keeper holds the lease before there is a command. A signal until then ends it all.
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn cannot_keep(error: std::io::Error) -> Error {
+    Error::Setting(format!("the process that renews cannot be started: {error}"))
+}
+
 fn start_keeper(
     args: &RunArgs,
     sender: &std::sync::mpsc::Sender<Event>,
-    events: &Receiver<Event>,
     handover: &Handover,
-) -> Result<(std::os::unix::net::UnixStream, nix::unistd::Pid), NotAcquired> {
-    let cannot = |error: std::io::Error| {
-        NotAcquired::Error(Error::Setting(format!("the process that renews cannot be started: {error}")))
-    };
-    let (line, pid) = keeper::start().map_err(cannot)?;
+) -> Result<(std::os::unix::net::UnixStream, nix::unistd::Pid), Error> {
+    let (line, pid) = keeper::start().map_err(cannot_keep)?;
     let take = ToKeeper::Take {
         handover: Box::new(handover.clone()),
         connect: Box::new(args.connect.clone()),
         warns: args.on_loss == OnLoss::Warn,
         max_hold_ms: args.max_hold.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
     };
-    link::send(&line, &take).map_err(cannot)?;
-    link::listen(line.try_clone().map_err(cannot)?, sender.clone(), Event::Keeper).map_err(cannot)?;
+    link::send(&line, &take).map_err(cannot_keep)?;
+    link::listen(line.try_clone().map_err(cannot_keep)?, sender.clone(), Event::Keeper).map_err(cannot_keep)?;
+    Ok((line, pid))
+}
+
+/// The keeper holds the lease before the command begins. A signal until then ends it all.
+fn keeper_is_ready(
+    line: &std::os::unix::net::UnixStream,
+    pid: nix::unistd::Pid,
+    events: &Receiver<Event>,
+) -> Result<(), NotAcquired> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match events.recv_timeout(left) {
-            Ok(Event::Keeper(Some(ToFront::Ready))) => return Ok((line, pid)),
+            Ok(Event::Keeper(Some(ToFront::Ready))) => return Ok(()),
             Ok(Event::Signal(signal)) if signals::CANCEL.contains(&signal) => {
-                stop_keeper(&line, pid, events, false);
+                stop_keeper(line, pid, events, false);
                 return Err(NotAcquired::Signal(signal));
             }
             Ok(Event::Keeper(None)) | Err(_) => {
-                stop_keeper(&line, pid, events, true);
-                return Err(cannot(std::io::Error::other("it does not answer")));
+                stop_keeper(line, pid, events, true);
+                return Err(NotAcquired::Error(cannot_keep(std::io::Error::other("it does not answer"))));
             }
             Ok(_) => {}
         }
