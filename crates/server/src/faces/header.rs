@@ -72,7 +72,7 @@ pub(crate) fn listening(headers: &HeaderMap, query: &Query<'_>, max_wait_us: u64
                 Ok(Cut::to(max_wait_us, wait_us))
             } else {
                 let reason = format!("wait must be a number of seconds from 0, got {}", shown(text));
-                Err(Problem::bad_request(reason))
+                Err(Problem::about("wait", reason))
             }
         }
     }

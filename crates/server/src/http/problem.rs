@@ -7,6 +7,7 @@ use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
 use super::code::Code;
+use super::json::write::write_string;
 use super::request::RequestId;
 use super::response::{self, Body};
 
@@ -18,6 +19,8 @@ pub struct Problem {
     /// Lower case, no full stop; names the field at fault and the allowed range.
     pub reason: Cow<'static, str>,
     pub code: Code,
+    /// The field or parameter at fault, for programs.
+    pub field: Option<&'static str>,
     remedy: Option<Remedy>,
 }
 
@@ -38,12 +41,17 @@ enum Remedy {
 
 impl Problem {
     pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Problem { status, reason: reason.into(), code: Code::of(status), remedy: None }
+        Problem { status, reason: reason.into(), code: Code::of(status), field: None, remedy: None }
     }
 
     /// 400: the caller has to fix the call.
     pub fn bad_request(reason: impl Into<Cow<'static, str>>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, reason)
+    }
+
+    /// 400 about one field of the body or parameter of the query, which the sentence names too.
+    pub fn about(field: impl Into<Option<&'static str>>, reason: impl Into<Cow<'static, str>>) -> Self {
+        Problem { field: field.into(), ..Problem::bad_request(reason) }
     }
 
     /// 404 for a path that is not served. The path is not repeated, as it may hold a pool id.
@@ -109,8 +117,17 @@ impl Problem {
         self
     }
 
+    fn body(&self) -> Vec<u8> {
+        error_body_with(self.code, &self.reason, |body| {
+            if let Some(field) = self.field {
+                body.extend_from_slice(b",\"field\":");
+                write_string(body, field);
+            }
+        })
+    }
+
     pub fn to_response(&self, id: &RequestId) -> Response<Body> {
-        let mut response = response::json(self.status, id, error_body(self.code, &self.reason));
+        let mut response = response::json(self.status, id, self.body());
         match &self.remedy {
             None => {}
             Some(Remedy::Allow(methods)) => {

@@ -166,6 +166,10 @@ pub(crate) fn error_schema() -> Schema {
     Schema::object()
         .member("error", Schema::string().says("The error, for people. Lower case, no full stop."))
         .member("code", code_schema())
+        .maybe(
+            "field",
+            Schema::string().says("The field of the body or parameter of the query at fault, if it is one."),
+        )
         .says("Every error has at least this.")
 }
 

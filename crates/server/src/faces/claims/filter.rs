@@ -46,7 +46,7 @@ fn resource(name: &str) -> Result<Arc<str>, Problem> {
     if (1..=NAME_MAX).contains(&name.len()) {
         Ok(Arc::from(name))
     } else {
-        Err(Problem::bad_request(format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len())))
+        Err(Problem::about("resource", format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len())))
     }
 }
 
@@ -60,10 +60,13 @@ fn status(name: &str) -> Result<StatusFilter, Problem> {
         "aborted" => StatusFilter::Ended(Ending::Aborted),
         "withdrawn" => StatusFilter::Ended(Ending::Withdrawn),
         other => {
-            return Err(Problem::bad_request(format!(
-                "status must be one of waiting, active, expired, released, revoked, aborted, withdrawn, got {}",
-                shown(other)
-            )));
+            return Err(Problem::about(
+                "status",
+                format!(
+                    "status must be one of waiting, active, expired, released, revoked, aborted, withdrawn, got {}",
+                    shown(other)
+                ),
+            ));
         }
     })
 }
@@ -73,7 +76,7 @@ fn range(
     query: &Query<'_>,
     name: &str,
     has_short: bool,
-    read: fn(&str, &str) -> Result<u64, Problem>,
+    read: fn(&str, &str) -> Result<Bound, Problem>,
 ) -> Result<Option<RangeInclusive<u64>>, Problem> {
     let (minimum, maximum) = (format!("minimum_{name}"), format!("maximum_{name}"));
     let short = if has_short { query.get(name) } else { None };
@@ -81,10 +84,7 @@ fn range(
         (None, low, high) => (low, high),
         (Some(short), None, None) => {
             let (low, high) = short.split_once("..").ok_or_else(|| {
-                Problem::bad_request(format!(
-                    "{name} must be a range a..b, either side may be empty, got {}",
-                    shown(short)
-                ))
+                about(name, format!("{name} must be a range a..b, either side may be empty, got {}", shown(short)))
             })?;
             (Some(low).filter(|low| !low.is_empty()), Some(high).filter(|high| !high.is_empty()))
         }
@@ -96,22 +96,43 @@ fn range(
     if short.is_none() && low.is_none() && high.is_none() {
         return Ok(None);
     }
-    let low = low.map_or(Ok(0), |text| read(&minimum, text))?;
-    let high = high.map_or(Ok(u64::MAX), |text| read(&maximum, text))?;
-    Ok(Some(low..=high))
+    let low = low.map_or(Ok(Bound::BelowZero), |text| read(&minimum, text))?;
+    let high = high.map_or(Ok(Bound::At(u64::MAX)), |text| read(&maximum, text))?;
+    Ok(Some(match (low, high) {
+        (_, Bound::BelowZero) => NOTHING,
+        (Bound::BelowZero, Bound::At(high)) => 0..=high,
+        (Bound::At(low), Bound::At(high)) => low..=high,
+    }))
 }
 
-fn duration(name: &str, text: &str) -> Result<u64, Problem> {
-    seconds_us(text)
-        .ok_or_else(|| Problem::bad_request(format!("{name} must be a number of seconds from 0, got {}", shown(text))))
+/// 400 about a parameter of this list.
+fn about(name: &str, reason: String) -> Problem {
+    Problem::about(NAMES.into_iter().find(|known| *known == name), reason)
+}
+
+/// One end of a range. Nothing is below zero, so such a maximum matches nothing and such a minimum everything.
+enum Bound {
+    BelowZero,
+    At(u64),
+}
+
+#[expect(clippy::reversed_empty_ranges, reason = "it is to be empty")]
+const NOTHING: RangeInclusive<u64> = 1..=0;
+
+fn duration(name: &str, text: &str) -> Result<Bound, Problem> {
+    let negative = text.strip_prefix('-').and_then(seconds_us);
+    match (seconds_us(text), negative) {
+        (Some(duration_us), _) => Ok(Bound::At(duration_us)),
+        (None, Some(_)) => Ok(Bound::BelowZero),
+        (None, None) => Err(about(name, format!("{name} must be a number of seconds, got {}", shown(text)))),
+    }
 }
 
 /// RFC 3339, or seconds since 1970.
-fn time(name: &str, text: &str) -> Result<u64, Problem> {
+fn time(name: &str, text: &str) -> Result<Bound, Problem> {
     let parsed = text.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_microsecond()).ok());
-    parsed.or_else(|| plain_seconds_us(text)).ok_or_else(|| {
-        let reason = format!("{name} must be an RFC 3339 time or seconds since 1970, got {}", shown(text));
-        Problem::bad_request(reason)
+    parsed.or_else(|| plain_seconds_us(text)).map(Bound::At).ok_or_else(|| {
+        about(name, format!("{name} must be an RFC 3339 time or seconds since 1970, got {}", shown(text)))
     })
 }
 

@@ -143,14 +143,18 @@ impl<T> Shown<T> {
     }
 }
 
-fn number(query: &Query<'_>, name: &str, allowed: std::ops::RangeInclusive<usize>) -> Result<Option<usize>, Problem> {
+fn number(
+    query: &Query<'_>,
+    name: &'static str,
+    allowed: std::ops::RangeInclusive<usize>,
+) -> Result<Option<usize>, Problem> {
     let Some(text) = query.get(name) else { return Ok(None) };
     if let Some(number) = text.parse().ok().filter(|number| allowed.contains(number)) {
         Ok(Some(number))
     } else {
         let (low, high) = (allowed.start(), allowed.end());
         let reason = format!("{name} must be a whole number from {low} to {high}, got {}", shown(text));
-        Err(Problem::bad_request(reason))
+        Err(Problem::about(name, reason))
     }
 }
 

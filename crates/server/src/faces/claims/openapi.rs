@@ -175,7 +175,10 @@ fn active() -> Value {
         "id": CLAIM, "url": format!("http://localhost:8080/v1/claims/{CLAIM}/"), "resource": "db/migrations",
         "status": "active", "created": "2024-01-15T10:30:00Z", "timeout": 30.0, "ttl": 30.0, "metadata": {"job": 4711},
         "user_data": {"job": 4711}, "waiting_duration": 0.0, "active_duration": 0.0,
-        "status_history": [{"status": "active", "timestamp": "2024-01-15T10:30:00Z"}], "token": 7,
+        "status_history": [
+            {"status": "waiting", "timestamp": "2024-01-15T10:30:00Z"},
+            {"status": "active", "timestamp": "2024-01-15T10:30:00Z"}
+        ], "token": 7,
         "expires_in": 30, "renew_after": 10, "clamped": false, "waited_s": 0,
     })
 }

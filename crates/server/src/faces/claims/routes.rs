@@ -188,7 +188,7 @@ fn parse_news(received: &Received<'_>, query: &Query<'_>) -> Result<(Cut, bool),
     let only_while_waiting = match query.get("while") {
         None => false,
         Some("waiting") => true,
-        Some(other) => return Err(Problem::bad_request(format!("while must be waiting, got {}", shown(other)))),
+        Some(other) => return Err(Problem::about("while", format!("while must be waiting, got {}", shown(other)))),
     };
     Ok((listening(&received.parts.headers, query, received.settings.max_wait_us)?, only_while_waiting))
 }
@@ -202,7 +202,7 @@ fn parse_listening(received: &Received<'_>, query: &Query<'_>) -> Result<Cut, Pr
 fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {
     const ALLOWED: &str = "one of active, released, revoked, aborted, withdrawn";
     let Ok(status) = body.string("status", 0..=usize::MAX) else {
-        return Err(Problem::bad_request(format!("status must be a string, {ALLOWED}")));
+        return Err(Problem::about("status", format!("status must be a string, {ALLOWED}")));
     };
     Ok(match status.as_deref() {
         None => None,
@@ -212,7 +212,7 @@ fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {
         Some("aborted") => Some(Wish::Aborted),
         Some("withdrawn") => Some(Wish::Withdrawn),
         Some(other) => {
-            return Err(Problem::bad_request(format!("status must be {ALLOWED}, got {}", shown(other))));
+            return Err(Problem::about("status", format!("status must be {ALLOWED}, got {}", shown(other))));
         }
     })
 }

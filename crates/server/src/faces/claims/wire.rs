@@ -72,10 +72,11 @@ fn write_claim(object: &mut Object, base_url: &str, view: &ClaimView) {
 
 fn write_history(object: &mut Object, view: &ClaimView) {
     let history = &view.history;
-    let waited = history.waited.then_some(("waiting", history.created));
+    // Every claim enters the queue, also one that is active at once.
+    let waiting = Some(("waiting", history.created));
     let active = history.active.map(|wall| ("active", wall));
     let ended = history.ended.map(|(how, wall)| (ending_name(how), wall));
-    let entries: Vec<_> = [waited, active, ended].into_iter().flatten().collect();
+    let entries: Vec<_> = [waiting, active, ended].into_iter().flatten().collect();
     let json = array(&entries, |object, (status, wall)| {
         object.string("status", status).time("timestamp", wall.0);
     });

@@ -185,7 +185,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
                     .member("is_expired", Schema::boolean().says("True when no client holds it now."))
                     .maybe("grace_until", grace_until())
                     .maybe("success", yes())
-                    .maybe("job", Schema::string())
+                    .member("job", Schema::string())
                     .maybe("message", Schema::one_of(&["held", "in grace", "expired"]))
                     .maybe("token", Schema::token())
                     .maybe("waiting", Schema::count().says("Clients in line, where one is asked for."))

@@ -51,7 +51,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     let query = Query::parse(received.parts.uri.query())?;
     let job: Arc<str> = Arc::from(query.get("job").unwrap_or(DEFAULT_JOB));
     if !(1..=NAME_MAX).contains(&job.len()) {
-        return Err(Problem::bad_request(format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
+        return Err(Problem::about("job", format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
     }
     let resource = ResourceKey::Lock(Arc::clone(&job));
     let mut clamped = false;
@@ -97,9 +97,9 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
 
 fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
     match query.get("client") {
-        None | Some("") => Err(Problem::bad_request("client parameter required")),
+        None | Some("") => Err(Problem::about("client", "client parameter required")),
         Some(client) if client.len() > NAME_MAX => {
-            Err(Problem::bad_request(format!("client must have 1 to {NAME_MAX} bytes, got {}", client.len())))
+            Err(Problem::about("client", format!("client must have 1 to {NAME_MAX} bytes, got {}", client.len())))
         }
         Some(client) => Ok(Arc::from(client)),
     }
@@ -114,7 +114,7 @@ fn renewal(query: &Query<'_>) -> Result<Renewal, Problem> {
         (Some("no"), Some(_)) => {
             Err(Problem::bad_request("renew=no and token contradict each other, give one of them"))
         }
-        (Some(other), _) => Err(Problem::bad_request(format!("renew must be yes or no, got {}", shown(other)))),
+        (Some(other), _) => Err(Problem::about("renew", format!("renew must be yes or no, got {}", shown(other)))),
     }
 }
 
@@ -125,7 +125,7 @@ fn token(query: &Query<'_>) -> Result<Option<Token>, Problem> {
         Ok(token) if (1..=TOKEN_MAX).contains(&token) => Ok(Some(Token(token))),
         _ => {
             let reason = format!("token must be an integer from 1 to {TOKEN_MAX}, got {}", shown(text));
-            Err(Problem::bad_request(reason))
+            Err(Problem::about("token", reason))
         }
     }
 }
@@ -134,7 +134,7 @@ fn ttl(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("ttl") else { return Ok(Cut { us: received.settings.default_ttl_us, is_cut: false }) };
     match parse_go(text).ok().and_then(|ttl_us| u64::try_from(ttl_us).ok()) {
         Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(received.settings.max_ttl_us, ttl_us)),
-        _ => Err(Problem::bad_request("invalid ttl format")),
+        _ => Err(Problem::about("ttl", "invalid ttl format")),
     }
 }
 
@@ -142,7 +142,7 @@ fn wait(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("wait") else { return Ok(Cut::default()) };
     match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
         Some(wait_us) => Ok(Cut::to(received.settings.max_wait_us, wait_us)),
-        None => Err(Problem::bad_request("invalid wait format")),
+        None => Err(Problem::about("wait", "invalid wait format")),
     }
 }
 
@@ -150,6 +150,6 @@ fn keep_us(query: &Query<'_>) -> Result<u64, Problem> {
     let Some(text) = query.get("keep") else { return Ok(0) };
     match parse_go(text).ok().and_then(|keep_us| u64::try_from(keep_us).ok()) {
         Some(keep_us) if keep_us <= KEEP_MAX_US => Ok(keep_us),
-        _ => Err(Problem::bad_request(format!("keep must be a duration from 0s to 300s, got {}", shown(text)))),
+        _ => Err(Problem::about("keep", format!("keep must be a duration from 0s to 300s, got {}", shown(text)))),
     }
 }

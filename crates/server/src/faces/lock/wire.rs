@@ -6,12 +6,8 @@ use crate::faces::terms::{Terms, write_rest};
 use crate::http::json::write::Object;
 
 pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bool) -> Vec<u8> {
+    let Some(holder) = &view.holder else { return unheld(&view.job) };
     let mut object = Object::new();
-    let Some(holder) = &view.holder else {
-        // As the published design has it, to the letter.
-        object.string("holder", "").boolean("is_expired", true);
-        return object.end();
-    };
     let message = match news {
         LockNews::Seen => {
             write_seen(&mut object, view, holder);
@@ -41,14 +37,18 @@ fn write_seen(object: &mut Object, view: &LockView, holder: &LockHolder) {
 /// A lock as one of its clients sees it.
 pub(super) fn place(view: &PlaceView) -> Vec<u8> {
     let Reply::Lock(lock, _) = &view.seen else { unreachable!("a place in a lock's queue is shown with the lock") };
+    let Some(holder) = &lock.holder else { return unheld(&lock.job) };
     let mut object = Object::new();
-    let Some(holder) = &lock.holder else {
-        object.string("holder", "").boolean("is_expired", true);
-        return object.end();
-    };
     write_seen(&mut object, lock, holder);
     object.integer("waiting", view.waiting.into());
     object.optional_integer("queue_position", view.queue_position.map(u64::from));
+    object.end()
+}
+
+/// A lock that no client has had: the two members that the published design has, and the job that its suite asks for.
+fn unheld(job: &str) -> Vec<u8> {
+    let mut object = Object::new();
+    object.string("holder", "").boolean("is_expired", true).string("job", job);
     object.end()
 }
 

@@ -126,5 +126,5 @@ fn ttl(received: &Received<'_>) -> Seconds {
 
 fn lease_of(body: &Object<'_>) -> Result<ClaimId, Problem> {
     let text = body.required_secret("lease", "a UUID")?;
-    parse_uuid(&text).map(ClaimId).ok_or_else(|| Problem::bad_request("lease must be a UUID"))
+    parse_uuid(&text).map(ClaimId).ok_or_else(|| Problem::about("lease", "lease must be a UUID"))
 }

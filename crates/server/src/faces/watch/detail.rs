@@ -30,16 +30,16 @@ impl HistoryQuery {
         let since = match query.get("since_unix") {
             None => Wall(0),
             Some(text) => Wall(plain_seconds_us(text).ok_or_else(|| {
-                Problem::bad_request(format!("since_unix must be seconds since 1970, got {}", shown(text)))
+                Problem::about("since_unix", format!("since_unix must be seconds since 1970, got {}", shown(text)))
             })?),
         };
         let limit = match query.get("limit") {
             None => HISTORY_DEFAULT,
             Some(text) => text.parse().ok().filter(|limit| (1..=HISTORY_MAX).contains(limit)).ok_or_else(|| {
-                Problem::bad_request(format!(
-                    "limit must be a whole number from 1 to {HISTORY_MAX}, got {}",
-                    shown(text)
-                ))
+                Problem::about(
+                    "limit",
+                    format!("limit must be a whole number from 1 to {HISTORY_MAX}, got {}", shown(text)),
+                )
             })?,
         };
         Ok(HistoryQuery { since, limit })

@@ -75,39 +75,39 @@ impl List {
         let state = |text: &str| {
             ResourceState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
                 let allowed = ResourceState::ALL.map(ResourceState::as_str).join(", ");
-                Problem::bad_request(format!("state must be one of {allowed}, got {}", shown(text)))
+                Problem::about("state", format!("state must be one of {allowed}, got {}", shown(text)))
             })
         };
         let sort = |text: &str| match text {
             "name" => Ok(Sort::Name),
             "waiting" => Ok(Sort::Waiting),
             "expiry" => Ok(Sort::Expiry),
-            _ => Err(Problem::bad_request(format!("sort must be one of name, waiting, expiry, got {}", shown(text)))),
+            _ => Err(Problem::about("sort", format!("sort must be one of name, waiting, expiry, got {}", shown(text)))),
         };
         let limit = |text: &str| {
             text.parse().ok().filter(|limit| (1..=WATCH_LIMIT_MAX).contains(limit)).ok_or_else(|| {
-                Problem::bad_request(format!(
-                    "limit must be a whole number from 1 to {WATCH_LIMIT_MAX}, got {}",
-                    shown(text)
-                ))
+                Problem::about(
+                    "limit",
+                    format!("limit must be a whole number from 1 to {WATCH_LIMIT_MAX}, got {}", shown(text)),
+                )
             })
         };
         let offset = |text: &str| {
             text.parse().ok().filter(|offset| *offset <= WATCH_OFFSET_MAX).ok_or_else(|| {
-                Problem::bad_request(format!(
-                    "offset must be a whole number from 0 to {WATCH_OFFSET_MAX}, got {}",
-                    shown(text)
-                ))
+                Problem::about(
+                    "offset",
+                    format!("offset must be a whole number from 0 to {WATCH_OFFSET_MAX}, got {}", shown(text)),
+                )
             })
         };
         let sort = query.get("sort").map_or(Ok(Sort::Name), sort)?;
         let after = |text: &str| {
             After::parse(text, sort)
-                .ok_or_else(|| Problem::bad_request(format!("after must be what next was, got {}", shown(text))))
+                .ok_or_else(|| Problem::about("after", format!("after must be what next was, got {}", shown(text))))
         };
         let search = query.get("q").filter(|text| !text.is_empty());
         if let Some(text) = search.filter(|text| text.len() > SEARCH_MAX) {
-            return Err(Problem::bad_request(format!("q must have at most {SEARCH_MAX} bytes, got {}", text.len())));
+            return Err(Problem::about("q", format!("q must have at most {SEARCH_MAX} bytes, got {}", text.len())));
         }
         Ok(List {
             wanted: Wanted {
@@ -161,7 +161,7 @@ fn lost(why: Lost) -> Problem {
         )
         .coded(Code::ListExpired),
         Lost::OfAnother => {
-            Problem::bad_request("after must come with the kind, state, q and sort of the list that it goes on with")
+            Problem::about("after", "after must come with the kind, state, q and sort of the list that it goes on with")
         }
     }
 }

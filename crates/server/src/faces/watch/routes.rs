@@ -79,7 +79,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Servi
             let body = json::Object::parse(received.body)?;
             body.refuse_unknown(&["id"])?;
             let text = body.required_secret("id", "a UUID")?;
-            Call::FindPool(parse_uuid(&text).ok_or_else(|| Problem::bad_request("id must be a UUID"))?)
+            Call::FindPool(parse_uuid(&text).ok_or_else(|| Problem::about("id", "id must be a UUID"))?)
         }
         Endpoint::Events => Call::Events(subscription::parse(received, service)?),
         Endpoint::Revoke => {
@@ -87,7 +87,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Servi
             body.refuse_unknown(&["key", "token"])?;
             let text = body.required_string("key", 1..=KEY_MAX)?;
             let key = PublicKey::parse(&text).ok_or_else(|| {
-                Problem::bad_request(format!("key must be claim:NAME, lock:JOB or pool:DIGEST, got {}", shown(&text)))
+                Problem::about("key", format!("key must be claim:NAME, lock:JOB or pool:DIGEST, got {}", shown(&text)))
             })?;
             Call::Revoke(key, Token(body.required_integer("token", 1..=TOKEN_MAX)?))
         }
@@ -107,23 +107,27 @@ fn no_such_resource() -> Problem {
 
 fn fence(query: &Query<'_>) -> Result<Call, Problem> {
     query.refuse_unknown(&["kind", "resource", "token"])?;
-    let required = |name: &str, what: &str| {
-        query.get(name).ok_or_else(|| Problem::bad_request(format!("{name} is required and must be {what}")))
+    let required = |name: &'static str, what: &str| {
+        query.get(name).ok_or_else(|| Problem::about(name, format!("{name} is required and must be {what}")))
     };
     let kind = known_kind(required("kind", "one of pool, claim, lock")?)?;
     let name = required("resource", "the name of a resource")?;
     let token = required("token", "the token of a grant")?;
     let token = token.parse().ok().filter(|token| (1..=TOKEN_MAX).contains(token)).ok_or_else(|| {
-        Problem::bad_request(format!("token must be a whole number from 1 to {TOKEN_MAX}, got {}", shown(token)))
+        Problem::about("token", format!("token must be a whole number from 1 to {TOKEN_MAX}, got {}", shown(token)))
     })?;
     if !(1..=NAME_MAX).contains(&name.len()) {
-        return Err(Problem::bad_request(format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len())));
+        return Err(Problem::about(
+            "resource",
+            format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len()),
+        ));
     }
     let key = match kind {
         leasehold_engine::Kind::Claim => PublicKey::Named(ResourceKey::Claim(Arc::from(name))),
         leasehold_engine::Kind::Lock => PublicKey::Named(ResourceKey::Lock(Arc::from(name))),
         leasehold_engine::Kind::Pool => PublicKey::Pool(PoolDigest::parse(name).ok_or_else(|| {
-            Problem::bad_request(
+            Problem::about(
+                "resource",
                 "resource must be the pool's digest of 32 hex digits; its id is a credential and does not belong in a \
                  URL, POST /v1/observe/pool gives the digest",
             )

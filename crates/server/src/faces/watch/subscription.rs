@@ -77,14 +77,14 @@ pub(super) fn parse(received: &Received<'_>, service: &Service) -> Result<Subscr
 
 pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {
     parse_kind(text)
-        .ok_or_else(|| Problem::bad_request(format!("kind must be one of pool, claim, lock, got {}", shown(text))))
+        .ok_or_else(|| Problem::about("kind", format!("kind must be one of pool, claim, lock, got {}", shown(text))))
 }
 
 fn wanted(text: &str, digester: &Digester) -> Result<Wanted, Problem> {
     if parse_uuid(text).is_some() {
         let reason = "resource must not be a pool's id, which is a credential and does not belong in a URL; \
                       use the key pool:DIGEST that POST /v1/observe/pool gives";
-        return Err(Problem::bad_request(reason));
+        return Err(Problem::about("resource", reason));
     }
     Ok(match PublicKey::parse(text) {
         // Known once, it need not be digested again for every event.
@@ -93,7 +93,9 @@ fn wanted(text: &str, digester: &Digester) -> Result<Wanted, Problem> {
             None => PublicKey::Pool(digest),
         }),
         Some(key) => Wanted::Key(key),
-        None if text.is_empty() => return Err(Problem::bad_request("resource must be a key or a name, got \"\"")),
+        None if text.is_empty() => {
+            return Err(Problem::about("resource", "resource must be a key or a name, got \"\""));
+        }
         None => Wanted::Name(text.to_owned()),
     })
 }
@@ -103,7 +105,10 @@ fn last_seen(headers: &HeaderMap, query: &Query<'_>) -> Result<Option<EventId>, 
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let Some(text) = header.or(query.get("last_event_id")).filter(|text| !text.is_empty()) else { return Ok(None) };
     EventId::parse(text).map(Some).ok_or_else(|| {
-        Problem::bad_request(format!("last_event_id must be the id of an event, such as 1.42, got {}", shown(text)))
+        Problem::about(
+            "last_event_id",
+            format!("last_event_id must be the id of an event, such as 1.42, got {}", shown(text)),
+        )
     })
 }
 

@@ -20,20 +20,25 @@ pub use canonical::canonical;
 /// How much of a caller's value an error repeats, in characters.
 const SHOWN_MAX: usize = 40;
 
-/// A body that cannot be used, in a sentence for the caller.
+/// A body that cannot be used, in a sentence for the caller, and the field at fault if it is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadBody(pub Cow<'static, str>);
+pub struct BadBody(pub Cow<'static, str>, pub Option<&'static str>);
 
 impl BadBody {
     fn new(reason: impl Into<Cow<'static, str>>) -> Self {
-        BadBody(reason.into())
+        BadBody(reason.into(), None)
+    }
+
+    fn about(field: &'static str, reason: String) -> Self {
+        BadBody(reason.into(), Some(field))
     }
 }
 
 impl From<BadBody> for Problem {
     fn from(bad: BadBody) -> Self {
-        Problem::bad_request(bad.0)
+        let BadBody(reason, field) = bad;
+        Problem::about(field, reason)
     }
 }
 
@@ -104,7 +109,7 @@ impl<'a> Object<'a> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         match read_seconds(raw, allowed) {
             Some(seconds) => Ok(Some(seconds)),
-            None => Err(BadBody::new(format!("{field} must be {allowed}, got {}", shown_raw(raw)))),
+            None => Err(BadBody::about(field, format!("{field} must be {allowed}, got {}", shown_raw(raw)))),
         }
     }
 
@@ -123,7 +128,10 @@ impl<'a> Object<'a> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         match read_integer(raw).filter(|value| allowed.contains(value)) {
             Some(value) => Ok(Some(value)),
-            None => Err(BadBody::new(format!("{field} must be {}, got {}", IntegerRange(&allowed), shown_raw(raw)))),
+            None => Err(BadBody::about(
+                field,
+                format!("{field} must be {}, got {}", IntegerRange(&allowed), shown_raw(raw)),
+            )),
         }
     }
 
@@ -139,9 +147,11 @@ impl<'a> Object<'a> {
             Some(text) if allowed.contains(&text.len()) => Ok(Some(text)),
             Some(text) => {
                 let range = StringRange(&allowed);
-                Err(BadBody::new(format!("{field} must be {range}, got {} bytes", text.len())))
+                Err(BadBody::about(field, format!("{field} must be {range}, got {} bytes", text.len())))
             }
-            None => Err(BadBody::new(format!("{field} must be {}, got {}", StringRange(&allowed), shown_raw(raw)))),
+            None => {
+                Err(BadBody::about(field, format!("{field} must be {}, got {}", StringRange(&allowed), shown_raw(raw))))
+            }
         }
     }
 
@@ -158,7 +168,7 @@ impl<'a> Object<'a> {
     pub fn required_secret(&self, field: &'static str, what: &str) -> Result<Cow<'a, str>, BadBody> {
         match self.raw(field) {
             None => Err(missing(field, &what)),
-            Some(raw) => read_string(raw).ok_or_else(|| BadBody::new(format!("{field} must be {what}"))),
+            Some(raw) => read_string(raw).ok_or_else(|| BadBody::about(field, format!("{field} must be {what}"))),
         }
     }
 
@@ -166,7 +176,7 @@ impl<'a> Object<'a> {
     pub fn json(&self, field: &'static str, max_bytes: usize) -> Result<Option<&'a str>, BadBody> {
         match self.raw(field) {
             Some(raw) if raw.len() > max_bytes => {
-                Err(BadBody::new(format!("{field} has {} bytes, at most {max_bytes} are allowed", raw.len())))
+                Err(BadBody::about(field, format!("{field} has {} bytes, at most {max_bytes} are allowed", raw.len())))
             }
             raw => Ok(raw),
         }
@@ -210,8 +220,8 @@ fn without_ids(text: &str) -> Cow<'_, str> {
     Cow::Owned(runs().fold(text.to_owned(), |shown, id| shown.replace(id, "(an id)")))
 }
 
-fn missing(field: &str, allowed: &dyn fmt::Display) -> BadBody {
-    BadBody::new(format!("{field} is missing, it must be {allowed}"))
+fn missing(field: &'static str, allowed: &dyn fmt::Display) -> BadBody {
+    BadBody::about(field, format!("{field} is missing, it must be {allowed}"))
 }
 
 fn read_seconds(raw: &str, allowed: Seconds) -> Option<Cut> {

@@ -104,7 +104,7 @@ fn check_value<E: serde::de::Error>(raw: &str) -> Result<(), E> {
     }
     let mut reader = serde_json::Deserializer::from_str(raw);
     Strict { depth: 1 }.deserialize(&mut reader).map_err(|error| {
-        let BadBody(sentence) = bad(&error, Place::Omitted);
+        let BadBody(sentence, _) = bad(&error, Place::Omitted);
         ours(sentence)
     })
 }
