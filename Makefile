@@ -21,6 +21,7 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	LEASEHOLD_CRASH_STATES=$${LEASEHOLD_CRASH_STATES:-1000000} LEASEHOLD_FAULTS=$${LEASEHOLD_FAULTS:-30} \
 	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-200} SCHEMATHESIS_SEED=$${SCHEMATHESIS_SEED:-$$(date +%s)} scripts/test.sh
 	scripts/deny.sh
+	scripts/planted.sh
 	scripts/shibboleth.sh
 	scripts/otlp.sh
 	scripts/container.sh

@@ -21,6 +21,7 @@ mod links;
 mod metrics;
 
 mod openapi;
+mod planted;
 mod settings;
 mod sync;
 mod trace;

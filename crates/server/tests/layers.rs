@@ -11,6 +11,7 @@ use std::path::Path;
 /// The modules of the server from below. A module may use those before it, never one after it.
 const LAYERS: &[(&str, &str)] = &[
     ("limits", "the bounds that a caller can meet"),
+    ("planted", "bugs on purpose, for the tests to find"),
     ("sync", "threads and time, real or made up for tests"),
     ("duration", "durations as text"),
     ("http", "sockets, deadlines, bodies, JSON in and out, problems; knows nothing of leases"),

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::limits::HttpLimits;
 use super::response::Receipt;
+use crate::planted::{Bug, is_armed};
 
 /// `head_began_us` when no head is being read.
 const NO_HEAD: u64 = u64::MAX;
@@ -129,7 +130,7 @@ impl Activity {
     /// Returns whether a caller waits for an answer while hyper would not notice that it leaves. hyper looks for the
     /// end of the peer's bytes only while it has none of them left to work on.
     pub(super) fn is_unwatched(&self) -> bool {
-        !self.is_reading.load(Relaxed) && self.answering.load(Relaxed) > 0
+        !self.is_reading.load(Relaxed) && self.answering.load(Relaxed) > 0 && !is_armed(Bug::LeaverBehindBytes)
     }
 
     /// A head is complete. The connection has no deadline until `end_answer`.

@@ -23,6 +23,7 @@ use super::activity::Activity;
 use super::response::{Body, Receipt};
 use super::unsent::Charge;
 use crate::limits::PIECE_MAX;
+use crate::planted::{Bug, is_armed};
 
 /// The pieces of one answer on HTTP/2 that its stream's window, or the connection's, holds back.
 #[derive(Debug)]
@@ -240,6 +241,11 @@ impl TrackedBody {
                 answering.activity.on_taken(receipt);
             }
         } else if let Some(tally) = &answering.tally {
+            if is_armed(Bug::SettledWhenTaken)
+                && let Some(receipt) = receipt.take()
+            {
+                receipt.settle();
+            }
             tally.hold(receipt.take(), charge.take());
         }
         let answering = answering.of_length(length);

@@ -22,6 +22,7 @@ use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::limits::{
     ORDER_LENGTH_MAX, PAGE_BYTES_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
 };
+use crate::planted::{Bug, is_armed};
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
 use crate::watch::frozen::Lost;
@@ -138,6 +139,14 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Problem> {
     let (reply, page) = match (&list.after, list.wanted.sort) {
         (Some(After::Frozen { id: order, index }), _) => {
+            let mut order = order;
+            let now;
+            if is_armed(Bug::OrderMoves)
+                && let Some(After::Frozen { id, .. }) = first_in_order(observer, driver, &list, id).await?.1.next
+            {
+                now = id;
+                order = &now;
+            }
             let keys = observer.frozen.find(*order, &list.wanted, driver.now().mono_us).map_err(lost)?;
             cut(observer, driver, &list, *order, &keys, index.saturating_add(list.offset), id).await?
         }
