@@ -95,7 +95,7 @@ struct World {
     outside: Outside,
     out: Outbox,
     /// Commands and answers, to be played again.
-    asked: Vec<(Moment, Option<Command>, Option<Answer>)>,
+    asked: Vec<(Moment, bool, Option<Command>, Option<Answer>)>,
     /// The changes as the journal would have them.
     journal: Vec<(Moment, Change)>,
     /// The effects as they were told, and how many changes there were then.
@@ -139,12 +139,17 @@ impl World {
                 self.begin_snapshot();
             }
             self.advance(step.advance.from(self.now.at, self.model.next_due()), nth);
+            let is_full = script.full.contains(&nth);
+            self.engine.set_store_full(is_full);
+            self.model.is_store_full = is_full;
             let command = step.op.command(&self.model, &mut drawn);
             self.step(command, seen);
             self.walk_snapshot(script.snapshot_budget, seen);
         }
         self.check_replay(&script.limits);
         self.check_snapshot(&script.limits);
+        self.engine.set_store_full(false);
+        self.model.is_store_full = false;
         self.drain(seen);
         self.check_replay(&script.limits);
         self.check_determinism(&script.limits);
@@ -200,7 +205,7 @@ impl World {
         let base = self.journal.len();
         self.told.extend(self.out.effects.iter().map(|effect| (base + effect.nth as usize, effect.clone())));
         self.journal.extend(self.out.changes.iter().map(|change| (now, change.clone())));
-        self.asked.push((now, command, ours));
+        self.asked.push((now, self.model.is_store_full, command, ours));
     }
 
     /// L3: the engine may ask to be called early, never late.
@@ -309,7 +314,8 @@ impl World {
     fn check_determinism(&self, limits: &Limits) {
         let mut again = Engine::new(limits.clone());
         let mut out = Outbox::default();
-        for (now, command, answer) in &self.asked {
+        for (now, is_full, command, answer) in &self.asked {
+            again.set_store_full(*is_full);
             match command {
                 Some(command) => {
                     again.handle_time_before(*now, command, &mut out);

@@ -23,6 +23,8 @@ pub(crate) struct Naive {
     /// The highest number so far: freed entries are used again, but not given back.
     pub(crate) claims_most: usize,
     pub(crate) resources_most: usize,
+    /// Nothing new is taken on.
+    pub(crate) is_store_full: bool,
     last_token: u64,
     last_order: u64,
 }
@@ -35,6 +37,7 @@ impl Naive {
             claims: Vec::new(),
             claims_most: 0,
             resources_most: 0,
+            is_store_full: false,
             last_token: 0,
             last_order: 0,
         }
@@ -189,6 +192,9 @@ impl Naive {
 
     fn configure(&mut self, now: Moment, key: &ResourceKey, capacity: u32) -> Answer {
         self.refuse_new_resource(key)?;
+        if self.is_store_full && !self.resources.iter().any(|row| row.resource == *key && row.configured) {
+            return Err(Refusal::StoreFull);
+        }
         if !self.resources.iter().any(|row| row.resource == *key) {
             self.make_room(key, None)?;
         }

@@ -88,6 +88,9 @@ impl Naive {
     }
 
     pub(crate) fn refuse_new_claim(&self, key: &ResourceKey) -> Result<(), Refusal> {
+        if self.is_store_full {
+            return Err(Refusal::StoreFull);
+        }
         let limit = self.limits.claims_max;
         if self.claims.len() - self.remembered().count() >= limit {
             return Err(Refusal::TooManyClaims { limit });

@@ -1,6 +1,7 @@
 //! The parts of a random case: settings and steps, small enough that the same instants, names and keys meet often. A
 //! step becomes a command only when it is its turn, because its claim depends on what happened so far.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use leasehold_engine::{
@@ -21,6 +22,8 @@ pub(crate) struct Script {
     /// The step before which a snapshot begins, and how much of it is walked between later steps.
     pub(crate) snapshot_at: usize,
     pub(crate) snapshot_budget: usize,
+    /// The steps at which the store is nearly full.
+    pub(crate) full: Range<usize>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -99,12 +102,20 @@ const SNAPSHOT_BY: usize = 150;
 /// Scripts of `steps` steps on average. Shorter ones are simpler, so a failure shrinks to a handful.
 pub(crate) fn scripts(steps: usize) -> impl Strategy<Value = Script> {
     let steps = vec(step(), 1..=(2 * steps).max(2) - 1);
-    (limits(), 0..SNAPSHOT_BY, 1..4usize, steps).prop_map(|(limits, snapshot_at, snapshot_budget, steps)| Script {
-        limits,
-        snapshot_at,
-        snapshot_budget,
-        steps,
-    })
+    (limits(), 0..SNAPSHOT_BY, 1..4usize, full(), steps).prop_map(
+        |(limits, snapshot_at, snapshot_budget, full, steps)| Script {
+            limits,
+            snapshot_at,
+            snapshot_budget,
+            full,
+            steps,
+        },
+    )
+}
+
+/// In every second script the store is nearly full for a while.
+fn full() -> impl Strategy<Value = Range<usize>> {
+    prop_oneof![Just(0..0), (0..SNAPSHOT_BY, 1..40usize).prop_map(|(from, steps)| from..from + steps)]
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
