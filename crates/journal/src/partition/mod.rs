@@ -157,8 +157,9 @@ pub struct PartitionLimits {
 }
 
 impl PartitionLimits {
-    /// A quarter of a million small changes: far more than come while a disk that works writes a batch.
-    pub const BACKLOG_BYTES_MAX: usize = 64 << 20;
+    /// A hundred thousand small changes: more than callers that wait for their answers make, as each waits for one. Until it is
+    /// written, a batch takes about five times its bytes, in the batch's buffer, its record and the store's copies.
+    pub const BACKLOG_BYTES_MAX: usize = 32 << 20;
 }
 
 /// Why nothing new is taken on, if it is not.

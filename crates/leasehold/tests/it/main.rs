@@ -38,3 +38,5 @@ mod support;
 mod tls;
 mod unread;
 mod watch;
+#[cfg(target_os = "linux")]
+mod worst;
