@@ -16,7 +16,8 @@ use crate::bearer::{BearerError, ClaimPath, Expected};
 use crate::fetch::{Fetch, Form};
 use crate::identity::{Principal, Source};
 use crate::secret::{Digest, Secret};
-use crate::{Now, bearer, json};
+use crate::{Now, bearer};
+use leasehold_json as json;
 
 /// Answers kept at once.
 const ENTRIES_MAX: usize = 10_000;

@@ -20,7 +20,6 @@ pub mod fetch;
 mod glob;
 pub mod identity;
 pub mod introspect;
-mod json;
 pub mod jwks;
 pub mod limits;
 pub mod login;

@@ -4,7 +4,7 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, 
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
-use crate::json;
+use leasehold_json as json;
 
 /// Keys kept of one provider. Providers have a handful; a thousand would be another document.
 const KEYS_MAX: usize = 64;

@@ -22,7 +22,8 @@ pub use claims::{ClaimPath, Expected, Verified};
 pub use error::BearerError;
 pub use key::{VerifyingKey, keys_of};
 
-use crate::{Now, json};
+use crate::Now;
+use leasehold_json as json;
 
 /// Longest token looked at, in bytes. All headers of a request together may have 16 KiB.
 pub const TOKEN_MAX: usize = 12 * 1024;

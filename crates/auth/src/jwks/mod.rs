@@ -14,9 +14,10 @@ use serde_json::Value;
 pub use ring::RingSettings;
 use ring::{Look, Ring};
 
+use crate::Now;
 use crate::bearer::{BearerError, Unverified, VerifyingKey, keys_of};
 use crate::fetch::{Fetch, FetchError};
-use crate::{Now, json};
+use leasehold_json as json;
 
 /// Where the keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use crate::Now;
 use crate::bearer::{BearerError, Expected, Unverified};
 use crate::fetch::{Fetch, FetchError, Form};
 use crate::identity::{Principal, Source};
@@ -28,8 +29,8 @@ use crate::introspect::basic;
 use crate::jwks::{Jwks, KeyError, Provider};
 use crate::secret::Digest;
 use crate::settings::{LoginSettings, OidcSettings};
-use crate::{Now, json};
 use ended::Ended;
+use leasehold_json as json;
 use seal::Sealer;
 
 /// How long a user may take to type a password.
