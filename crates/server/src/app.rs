@@ -134,7 +134,8 @@ impl App {
         let Service { settings, driver, observer, guard, .. } = service;
         let counted = &observer.metrics.sign_ins;
         let caller = guard.admit(endpoint.admission(), parts, from, settings, || driver.now(), counted).await?;
-        let body = &request::read_body(&parts.headers, body, settings.http.body_timeout).await?;
+        let body =
+            &request::read_body(&parts.headers, body, settings.http.body_timeout, &settings.http.unended).await?;
         let mut call = endpoint.parse(&Received { settings, parts, params, body, from }, service)?;
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());

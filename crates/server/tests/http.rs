@@ -115,7 +115,7 @@ fn toys(
             let outcome = async {
                 request::check_head(&parts)?;
                 let toy = router.route(&parts.method, &parts.uri)?.0.handler;
-                let body = request::read_body(&parts.headers, body, body_timeout).await?;
+                let body = request::read_body(&parts.headers, body, body_timeout, &Unsent::at_most(usize::MAX)).await?;
                 let answer = match toy {
                     Toy::Constant => parts.uri.query().unwrap_or("-").to_owned(),
                     Toy::Length => body.len().to_string(),

@@ -111,3 +111,42 @@ fn asking_for_readiness_writes_once_a_second() {
     let written = gauge(&mut client, "leasehold_fsyncs_total") - before;
     assert!(written <= 2 * (seconds + 2), "{written} writes in {seconds} s for 300 questions");
 }
+
+/// Bodies that are announced, begun and not ended are kept for ten seconds each, and a caller could have any number of them.
+#[test]
+fn bodies_that_do_not_end_are_bounded_in_all() {
+    // 256 MiB in all, 64 KiB each.
+    const FIT: usize = 4_096;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).start();
+    let head = "POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 65536\r\n\r\n";
+    let begun = format!("{head}{}", " ".repeat(2_000));
+    let mut under_way = Vec::new();
+    let mut refused = None;
+    for _ in 0..FIT + 200 {
+        let mut socket = std::net::TcpStream::connect(server.addr).unwrap();
+        std::io::Write::write_all(&mut socket, begun.as_bytes()).unwrap();
+        under_way.push(socket);
+        // The first of them are given up after ten seconds; this must be over by then.
+        if under_way.len() > FIT {
+            let mut last = under_way.last().unwrap().try_clone().unwrap();
+            last.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+            let mut answer = [0; 1024];
+            if let Ok(len) = std::io::Read::read(&mut last, &mut answer) {
+                refused = Some(String::from_utf8_lossy(&answer[..len]).into_owned());
+                break;
+            }
+        }
+    }
+    let refused = refused.expect("there is a bound");
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("have not come to their end"), "{refused}");
+    // A body that comes in one piece needs no room.
+    let mut client = server.client();
+    client.call("POST", "/v1/claims/", r#"{"resource": "r", "timeout": 60}"#).unwrap().expect(201);
+    drop(under_way);
+    let long = format!(r#"{{"resource": "s", "timeout": 60, "metadata": "{}"}}"#, "x".repeat(16_000));
+    until("there is room again", PATIENCE, || {
+        let answer = server.client().call("POST", "/v1/claims/", &long);
+        answer.is_ok_and(|answer| answer.status < 300).then_some(())
+    });
+}

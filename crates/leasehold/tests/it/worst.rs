@@ -4,7 +4,6 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -182,7 +181,7 @@ fn all_that_an_anonymous_caller_can_do_at_once_stays_within_the_sum_of_the_bound
 
     // It is well afterwards.
     std::fs::remove_file(&hangs).unwrap();
-    until("it goes on", Duration::from_secs(60), || {
+    until("it goes on", PATIENCE, || {
         let listed = client.call("GET", "/v1/claims/?limit=1", "").unwrap();
         (listed.status == 200 && listed.json().as_array().is_some_and(|claims: &Vec<Value>| !claims.is_empty()))
             .then_some(())

@@ -26,6 +26,9 @@ pub struct HttpLimits {
     pub stall_timeout: Duration,
     /// Bytes of answers that may wait for their clients, in the whole process. Past it a long answer becomes a 503.
     pub unsent: Unsent,
+    /// Bytes of bodies that have begun to come and have not ended, in the whole process. Past it the next one is a 503. A
+    /// body that comes in one piece is not among them.
+    pub unended: Unsent,
     /// After the signal to stop: how long answers under way may take.
     pub drain_timeout: Duration,
 }
@@ -42,6 +45,7 @@ impl Default for HttpLimits {
             ping_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(30),
             unsent: Unsent::at_most(64 * 1024 * 1024),
+            unended: Unsent::at_most(256 * 1024 * 1024),
             drain_timeout: Duration::from_secs(10),
         }
     }

@@ -16,6 +16,7 @@ use hyper::body::Body as HttpBody;
 
 use super::problem::Problem;
 use super::response::{Body, X_REQUEST_ID};
+use super::unsent::{NoRoom, Unsent};
 use crate::limits::REQUEST_ID_MAX;
 use crate::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
 
@@ -106,10 +107,11 @@ fn check_coding(coding: &Given<'_>) -> Result<(), Problem> {
     }
 }
 
-/// The whole body, at most [`BODY_MAX`] bytes (413), within `body_timeout` (408), not encoded in any way (415).
+/// The whole body, at most [`BODY_MAX`] bytes (413), within `body_timeout` (408), not encoded in any way (415). A body that
+/// does not come in one piece needs `room` for the rest of it (503).
 ///
 /// The returned bytes share memory with the connection's buffer: drop them before waiting for anything else.
-pub async fn read_body<B>(headers: &HeaderMap, body: B, body_timeout: Duration) -> Result<Bytes, Problem>
+pub async fn read_body<B>(headers: &HeaderMap, body: B, body_timeout: Duration, room: &Unsent) -> Result<Bytes, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -127,7 +129,7 @@ where
     if announced > BODY_DRAIN_MAX || (announced > BODY_MAX as u64 && headers.contains_key(EXPECT)) {
         return Err(too_large().and_close());
     }
-    match patiently(collect(body), body_timeout).await {
+    match patiently(collect(body, room), body_timeout).await {
         Some(read) => read,
         None => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -137,7 +139,7 @@ where
     }
 }
 
-async fn collect<B>(mut body: B) -> Result<Bytes, Problem>
+async fn collect<B>(mut body: B, room: &Unsent) -> Result<Bytes, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -145,6 +147,7 @@ where
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     let mut read_len: u64 = 0;
+    let mut charge = None;
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         // The connection broke or its framing did. The client is unlikely to read this.
         let frame = frame.map_err(|_| Problem::bad_request("the body could not be read to its end").and_close())?;
@@ -167,11 +170,22 @@ where
         if body.is_end_stream() {
             break;
         }
+        if charge.is_none() {
+            // The client decides when the rest comes, and how many of its bodies are under way.
+            let upper = usize::try_from(read_len + body.size_hint().upper().unwrap_or(BODY_MAX as u64));
+            let whole = upper.map_or(BODY_MAX, |upper| upper.min(BODY_MAX));
+            charge = Some(room.charge(whole).map_err(|NoRoom| no_room())?);
+        }
     }
+    drop(charge);
     if read_len > BODY_MAX as u64 {
         return Err(too_large());
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+fn no_room() -> Problem {
+    Problem::unavailable("too many bodies are being sent that have not come to their end, try again", 1).and_close()
 }
 
 fn too_large() -> Problem {
@@ -295,7 +309,9 @@ mod tests {
     }
 
     async fn read(sizes: &[usize]) -> Result<usize, u16> {
-        let read = read_body(&HeaderMap::new(), pieces(sizes), Duration::from_secs(10)).await;
+        let room = Unsent::at_most(BODY_MAX);
+        let read = read_body(&HeaderMap::new(), pieces(sizes), Duration::from_secs(10), &room).await;
+        assert_eq!(room.bytes(), 0, "given back");
         read.map(|body| body.len()).map_err(|problem| problem.status.as_u16())
     }
 
@@ -319,16 +335,37 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stalls_is_408() {
         let body = Pieces { pieces: VecDeque::from([Bytes::from("{")]), stalls: true };
-        let problem = read_body(&HeaderMap::new(), body, Duration::from_secs(10)).await.unwrap_err();
+        let room = Unsent::at_most(BODY_MAX);
+        let problem = read_body(&HeaderMap::new(), body, Duration::from_secs(10), &room).await.unwrap_err();
         assert_eq!(problem.status, StatusCode::REQUEST_TIMEOUT);
         assert_eq!(problem.reason, "the body did not arrive within 10 s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_that_do_not_end_have_a_budget_and_those_in_one_piece_need_none() {
+        let room = Unsent::at_most(3 * BODY_MAX);
+        let stalled = || Pieces { pieces: VecDeque::from([Bytes::from(vec![b'x'; 2_000])]), stalls: true };
+        let headers = HeaderMap::new();
+        let read = |body: Pieces| read_body(&headers, body, Duration::from_secs(10), &room);
+        let mut under_way: Vec<_> = (0..3).map(|_| Box::pin(read(stalled()))).collect();
+        for body in &mut under_way {
+            assert!(tokio::time::timeout(Duration::from_secs(1), body).await.is_err());
+        }
+        assert_eq!(room.bytes(), 3 * BODY_MAX, "as long as they may become");
+        let refused = read(stalled()).await.unwrap_err();
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        let whole = || Pieces { pieces: VecDeque::from([Bytes::from(vec![b'x'; 2_000])]), stalls: false };
+        assert_eq!(read(whole()).await.unwrap_err().status, StatusCode::SERVICE_UNAVAILABLE, "its end is not known");
+        drop(under_way);
+        assert_eq!((room.bytes(), read(whole()).await.map(|body| body.len()).ok()), (0, Some(2_000)));
     }
 
     #[tokio::test]
     async fn encoded_bodies_are_415() {
         for (encoding, expected) in [("identity", Ok(2)), ("Identity", Ok(2)), ("gzip", Err(415)), ("", Err(415))] {
             let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))]);
-            let read = read_body(&headers, pieces(&[2]), Duration::from_secs(10)).await;
+            let room = Unsent::at_most(BODY_MAX);
+            let read = read_body(&headers, pieces(&[2]), Duration::from_secs(10), &room).await;
             assert_eq!(read.map(|b| b.len()).map_err(|problem| problem.status.as_u16()), expected, "{encoding}");
         }
     }

@@ -1,6 +1,6 @@
 //! The bytes of answers that wait for their clients to take them, counted for the whole process. A client decides how
 //! fast it reads, so without a bound on all of them together clients that do not read would decide how much memory is
-//! used.
+//! used. Bodies that clients send and do not end are counted in the same way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
