@@ -75,6 +75,7 @@ macro_rules! faces {
                 }
             }
 
+            #[inline]
             pub(crate) fn parse(self, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
                 match self {
                     $(Endpoint::$name(endpoint) => <$face>::parse(endpoint, received, service).map(Call::$name)),+
@@ -95,6 +96,7 @@ macro_rules! faces {
                 }
             }
 
+            #[inline]
             pub(crate) fn answer<'a>(self, service: &'a Service, id: &'a RequestId) -> Answering<'a> {
                 match self {
                     $(Call::$name(call) => Box::pin(<$face>::answer(service, call, id))),+
@@ -103,12 +105,14 @@ macro_rules! faces {
         }
 
         impl Guarded for Call {
+            #[inline]
             fn need(&self) -> Need<'_> {
                 match self {
                     $(Call::$name(call) => <$face>::need(call)),+
                 }
             }
 
+            #[inline]
             fn sign(&mut self, caller: Caller) -> Result<(), Problem> {
                 match self {
                     $(Call::$name(call) => <$face>::sign(call, caller)),+
