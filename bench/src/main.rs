@@ -52,7 +52,7 @@ struct Args {
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
     peers: Vec<Peer>,
 
-    /// Throughput with these numbers of connections [default: 1,16,64,256]
+    /// Throughput with these numbers of connections [default: 1,16,64,256,1024]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=4096))]
     connections: Vec<u64>,
 
@@ -68,6 +68,7 @@ struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Throughput,
+    Http2,
     Latency,
     HandOver,
     Claims,
@@ -86,6 +87,8 @@ impl Args {
     fn wanted_peers(&self) -> impl Iterator<Item = Peer> {
         let all: &[Peer] = if self.wants(Part::Throughput) || self.wants(Part::Latency) {
             &Peer::ALL
+        } else if self.wants(Part::Http2) {
+            &[Peer::Leasehold, Peer::LeaseholdMemory, Peer::RedisAlways]
         } else if self.wants(Part::HandOver) || self.wants(Part::Claims) || self.wants(Part::Lock) {
             &[Peer::Leasehold, Peer::LeaseholdMemory]
         } else {
@@ -127,6 +130,7 @@ fn run(args: &Args) -> Result<()> {
         took_s: 0,
         machine: Machine::look(&place.dir, sizes.syncs)?,
         throughput: Vec::new(),
+        http2: Vec::new(),
         latency: Vec::new(),
         hand_over: Vec::new(),
         claims: Vec::new(),
@@ -149,6 +153,9 @@ fn run(args: &Args) -> Result<()> {
     let context = Context { sizes: &sizes, place: &place, peers: &peers, progress: &progress };
     if args.wants(Part::Throughput) {
         report.throughput = workload::throughput(&context)?;
+    }
+    if args.wants(Part::Http2) {
+        report.http2 = workload::http2(&context)?;
     }
     if args.wants(Part::Latency) {
         report.latency = workload::latency(&context)?;

@@ -109,19 +109,25 @@ impl Line {
         }
     }
 
-    /// Returns whether the answer is complete. Bytes that the script has taken are removed from the buffer.
-    pub(super) fn hear(&mut self, now: Instant) -> Result<bool> {
+    /// Returns since when the answer was waited for, once it is complete. Bytes that the script has taken are removed from the
+    /// buffer.
+    pub(super) fn hear(&mut self, now: Instant) -> Result<Option<Instant>> {
         let mut taken = 0;
         let answered = loop {
             if taken == self.filled {
-                break false;
+                break None;
             }
             match self.script.hear(now, &self.input[taken..self.filled], &mut self.out)? {
-                Heard::Partial => break false,
+                Heard::Partial => break None,
                 Heard::Aside(bytes) => taken += bytes,
                 Heard::Answer(bytes) => {
                     taken += bytes;
-                    break true;
+                    let State::Asked(due_at) = self.state else { bail!("a peer answered without a request") };
+                    break Some(due_at);
+                }
+                Heard::AnswerSince(bytes, asked_at) => {
+                    taken += bytes;
+                    break Some(asked_at);
                 }
             }
         };

@@ -122,16 +122,19 @@ impl<'a> Load<'a> {
 
     fn hear(&mut self, index: usize) -> Result<()> {
         let now = Instant::now();
-        if !self.lines[index].hear(now)? {
-            return Ok(());
+        // Several answers may have come at once where several callers share a line.
+        while let Some(due_at) = self.lines[index].hear(now)? {
+            self.outcome.heard += 1;
+            if !self.over && now >= self.counted_from {
+                self.outcome.answered += 1;
+                self.outcome.latency.saturating_record(duration_ns(now.saturating_duration_since(due_at)));
+            }
+            self.free(index, now)?;
+            if self.lines[index].state == State::Done {
+                break;
+            }
         }
-        let State::Asked(due_at) = self.lines[index].state else { bail!("a peer answered without a request") };
-        self.outcome.heard += 1;
-        if !self.over && now >= self.counted_from {
-            self.outcome.answered += 1;
-            self.outcome.latency.saturating_record(duration_ns(now - due_at));
-        }
-        self.free(index, now)
+        Ok(())
     }
 
     fn wake(&mut self, now: Instant) -> Result<()> {

@@ -19,7 +19,8 @@ use hdrhistogram::Histogram;
 
 pub(crate) use line::{Line, connect};
 
-/// One side of the conversation on one connection. At most one request is under way.
+/// One side of the conversation on one connection. At most one request is under way, unless the script counts several callers
+/// itself: it then says since when each answer was waited for.
 pub(crate) trait Script {
     /// Appends the next request to `out`. When time is `over` it finishes its current cycle, and begins no other.
     fn ask(&mut self, now: Instant, over: bool, out: &mut Vec<u8>) -> Ask;
@@ -48,6 +49,8 @@ pub(crate) enum Heard {
     Aside(usize),
     /// The answer.
     Answer(usize),
+    /// The answer to one of several requests under way, which was sent then.
+    AnswerSince(usize, Instant),
 }
 
 /// When requests are sent.

@@ -56,6 +56,15 @@ impl Peer {
         }
     }
 
+    /// As many as it is asked over at a time. A process for each of PostgreSQL's connections, or etcd's calls for each of its, would
+    /// measure this machine.
+    pub(crate) fn connections_max(self) -> u64 {
+        match self {
+            Peer::Postgres | Peer::Etcd => 256,
+            Peer::Leasehold | Peer::LeaseholdMemory | Peer::Ceiling | Peer::RedisAlways | Peer::RedisMemory => u64::MAX,
+        }
+    }
+
     fn file_name(self) -> &'static str {
         match self {
             Peer::Leasehold => "leasehold",

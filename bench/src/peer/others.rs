@@ -25,7 +25,7 @@ pub(super) fn start_redis(dir: &Path, durable: bool) -> Result<Started> {
     let addr = local(free_port()?);
     let mut command = Command::new("redis-server");
     command.args(["--bind", "127.0.0.1", "--port", &addr.port().to_string(), "--dir", &text(dir)]);
-    command.args(["--daemonize", "no", "--save", "", "--maxclients", "1000"]);
+    command.args(["--daemonize", "no", "--save", "", "--maxclients", "4000"]);
     if durable {
         command.args(["--appendonly", "yes", "--appendfsync", "always"]);
     } else {

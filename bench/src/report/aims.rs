@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Report;
 use crate::peer::Peer;
-use crate::workload::{HandOverRow, p50_ratio, rate_ratio};
+use crate::workload::{HandOverRow, http2_ratio, p50_ratio, rate_ratio};
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Aim {
@@ -50,7 +50,17 @@ pub(super) fn judge(report: &Report) -> Vec<Aim> {
         Bound::AtLeast(0.9),
         "×",
     );
-    aim("durable / Redis fsync always, 64 connections", rate(durable, Peer::RedisAlways), Bound::AtLeast(1.2), "×");
+    for connections in [1, 16, 64, 256, 1024] {
+        let ratio = rate_ratio(rows, durable, Peer::RedisAlways, connections);
+        let are = if connections == 1 { "connection" } else { "connections" };
+        aim(&format!("durable / Redis fsync always, {connections} {are}"), ratio, Bound::AtLeast(1.1), "×");
+    }
+    aim(
+        "durable over HTTP/2, 256 callers on 4 connections / Redis fsync always, 256 connections",
+        http2_ratio(&report.http2),
+        Bound::AtLeast(1.5),
+        "×",
+    );
     aim("durable / PostgreSQL, 64 connections", rate(durable, Peer::Postgres), Bound::AtLeast(8.0), "×");
     aim("durable / etcd, 64 connections", rate(durable, Peer::Etcd), Bound::AtLeast(10.0), "×");
     let p50 = p50_ratio(rows, durable, Peer::RedisAlways, 1);

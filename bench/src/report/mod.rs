@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::workload::{ClaimsRow, HandOverRow, LoadPoint, LockRow, MassExpiry, Scale, Throughput, Waiters};
+use crate::workload::{ClaimsRow, HandOverRow, Http2Row, LoadPoint, LockRow, MassExpiry, Scale, Throughput, Waiters};
 use aims::Aim;
 
 /// Parts that were not asked for are empty.
@@ -20,6 +20,7 @@ pub(crate) struct Report {
     pub(crate) took_s: u64,
     pub(crate) machine: Machine,
     pub(crate) throughput: Vec<Throughput>,
+    pub(crate) http2: Vec<Http2Row>,
     pub(crate) latency: Vec<LoadPoint>,
     pub(crate) hand_over: Vec<HandOverRow>,
     pub(crate) claims: Vec<ClaimsRow>,

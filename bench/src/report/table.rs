@@ -116,6 +116,17 @@ fn throughput(report: &Report, out: &mut String) {
         table.row(cells);
     }
     table.render("Throughput", out);
+    let head = ["Borrow + return, 256 callers", "connections", "requests/s", "p50", "p99", "p99.9"];
+    let mut table = Table::new(&head);
+    for row in &report.http2 {
+        let label = if row.connections == row.callers {
+            row.peer.label().to_owned()
+        } else {
+            format!("{}, HTTP/2", row.peer.label())
+        };
+        table.row(figures(&label, row.connections.to_string(), &row.figures));
+    }
+    table.render("HTTP/2", out);
 }
 
 fn figures(label: &str, what: String, figures: &Figures) -> Vec<String> {

@@ -3,22 +3,22 @@
 
 use anyhow::{Result, bail};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const FRAME_HEAD: usize = 9;
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const FRAME_HEAD: usize = 9;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
 
-const ACK: u8 = 1;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const ACK: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
-fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8]) {
+pub(super) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8]) {
     let len = u32::try_from(content.len()).expect("frames here are short").to_be_bytes();
     out.extend_from_slice(&len[1..]);
     out.extend_from_slice(&[kind, flags]);
@@ -109,7 +109,7 @@ impl Channel {
     }
 }
 
-fn string(head: &mut Vec<u8>, text: &str) {
+pub(super) fn string(head: &mut Vec<u8>, text: &str) {
     assert!(text.len() < 127, "longer strings have longer lengths");
     head.push(u8::try_from(text.len()).expect("checked"));
     head.extend_from_slice(text.as_bytes());

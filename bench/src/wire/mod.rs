@@ -2,6 +2,7 @@
 //! bytes. No sockets but in the small helpers that speak before a run.
 
 pub(crate) mod grpc;
+pub(crate) mod h2;
 pub(crate) mod http;
 pub(crate) mod postgres;
 pub(crate) mod resp;

@@ -4,6 +4,7 @@ mod against;
 mod claims;
 mod expiry;
 mod hand_over;
+mod http2;
 mod latency;
 mod lock;
 mod scale;
@@ -22,6 +23,7 @@ pub(crate) use against::{Match, against};
 pub(crate) use claims::{ClaimsRow, claims};
 pub(crate) use expiry::{MassExpiry, mass_expiry};
 pub(crate) use hand_over::{HandOverRow, hand_over};
+pub(crate) use http2::{Http2Row, http2, http2_ratio};
 pub(crate) use latency::{LoadPoint, latency};
 pub(crate) use lock::{LockRow, lock};
 pub(crate) use scale::{Scale, scale};
@@ -50,7 +52,7 @@ impl Sizes {
             rounds: 3,
             warm_up: Duration::from_millis(500),
             length: Duration::from_secs(3),
-            connections: vec![1, 16, 64, 256],
+            connections: vec![1, 16, 64, 256, 1024],
             rates_per_s: vec![1e3, 2e3, 5e3, 1e4, 1.5e4, 2e4, 2.5e4, 3e4, 4e4, 5e4],
             leases: [1_000, 100_000, 1_000_000],
             waiters: 10_000,
@@ -64,7 +66,7 @@ impl Sizes {
             rounds: 1,
             warm_up: Duration::from_millis(100),
             length: Duration::from_millis(400),
-            connections: vec![1, 16, 64, 256],
+            connections: vec![1, 16, 64, 256, 1024],
             rates_per_s: vec![1e3, 5e3, 2e4],
             leases: [1_000, 10_000, 50_000],
             waiters: 1_000,

@@ -27,7 +27,7 @@ pub(crate) fn throughput(context: &Context<'_>) -> Result<Vec<Throughput>> {
         let mut all: Vec<Rounds> = context.peers.iter().map(|_| Rounds::new()).collect();
         let mut spents: Vec<Vec<Spent>> = context.peers.iter().map(|_| Vec::new()).collect();
         for round in 0..context.sizes.rounds {
-            for running in context.rotated(round) {
+            for running in context.rotated(round).filter(|running| connections <= running.peer.connections_max()) {
                 let label = running.peer.label();
                 let lines = (0..connections).map(|number| running.cycle(number)).collect::<Result<Vec<_>>>()?;
                 let before = Spent::so_far(running)?;
@@ -48,6 +48,9 @@ pub(crate) fn throughput(context: &Context<'_>) -> Result<Vec<Throughput>> {
             }
         }
         for ((running, rounds), spents) in context.peers.iter().zip(all).zip(spents) {
+            if rounds.rates_per_s.is_empty() {
+                continue;
+            }
             let middle = |of: fn(&Spent) -> f64| median(&spents.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0);
             rows.push(Throughput {
                 peer: running.peer,

@@ -21,7 +21,7 @@ impl Group {
     pub(super) fn is_alive(self) -> bool {
         // Cheaper than looking, if the group is empty.
         killpg(self.0, None) != Err(Errno::ESRCH)
-            && processes().any(|pid| getpgid(Some(pid)) == Ok(self.0) && is_running(pid))
+            && processes().any(|pid| getpgid(Some(pid)) == Ok(self.0) && runs_in(pid, self.0))
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -78,9 +78,13 @@ fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
 
+/// The file names the group too: where `/proc` is that of other processes than ours, as in a container that was given its host's, a
+/// number in it is another process than the kernel was asked about.
 #[cfg(target_os = "linux")]
-fn is_running(pid: Pid) -> bool {
+fn runs_in(pid: Pid, group: Pid) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The name is in parentheses and may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+    // The name is in parentheses and may hold anything. Then: state, parent, group.
+    let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
+    let is_of_group = fields.split(' ').nth(2).is_some_and(|field| field == group.to_string());
+    is_of_group && !fields.starts_with(['Z', 'X'])
 }

@@ -21,12 +21,14 @@ mod terminal;
 mod waiting;
 
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use leasehold_client::{Client, Error, Handover, Kind, Progress};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::json;
 
 use args::OnLoss;
@@ -128,6 +130,8 @@ fn front(args: &RunArgs, voice: &mut Voice) -> Outcome {
         Ok(request) => request,
         Err(error) => return fail(FAILED, &args.connect.explain(&error)),
     };
+    // It gets ready while the service answers. Without a lease it ends when this process drops its line.
+    let keeper = keeper::start();
     let begun = Instant::now();
     let acquisition = match waiting::begin(request, &sender) {
         Ok(acquisition) => acquisition,
@@ -162,7 +166,7 @@ fn front(args: &RunArgs, voice: &mut Voice) -> Outcome {
     };
     let token = handover.token();
     let held_since = Instant::now();
-    let mut outcome = held(args, voice, &client, &sender, &events, &program, handover);
+    let mut outcome = held(args, voice, &client, (&sender, &events), &program, handover, keeper);
     outcome.token = Some(token);
     outcome.waited = waited;
     outcome.held = Some(held_since.elapsed());
@@ -200,15 +204,15 @@ fn held(
     args: &RunArgs,
     voice: &mut Voice,
     client: &Client,
-    sender: &std::sync::mpsc::Sender<Event>,
-    events: &Receiver<Event>,
+    (sender, events): (&std::sync::mpsc::Sender<Event>, &Receiver<Event>),
     program: &std::path::Path,
     handover: Box<Handover>,
+    keeper: std::io::Result<(UnixStream, Pid)>,
 ) -> Outcome {
     let release = |handover: Handover| waiting::finish(client.release(handover)).and_then(Result::ok);
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let (keeper, keeper_pid) = match start_keeper(args, sender, &handover) {
+    let (keeper, keeper_pid) = match hand_to_keeper(args, sender, &handover, keeper) {
         Ok(started) => started,
         Err(error) => {
             release(*handover);
@@ -261,8 +265,14 @@ fn held(
         is_keeper_gone: !is_told,
     };
     let Ended { status, is_lost, had_terminal, is_keeper_gone, .. } = front.hold();
-    stop_keeper(&keeper, keeper_pid, events, is_keeper_gone);
+    let has_stopped = !is_keeper_gone && asked_to_stop(&keeper, events);
+    if !has_stopped {
+        end_keeper(keeper_pid);
+    }
     let released = release(*handover);
+    if has_stopped {
+        end_keeper(keeper_pid);
+    }
     if released == Some(leasehold_client::Released::Unknown) && !args.quiet && !is_lost {
         voice.say("unknown", "the service did not say that the lease is given back; it is free when its ttl is over");
     }
@@ -285,12 +295,13 @@ fn cannot_keep(error: std::io::Error) -> Error {
     Error::Setting(format!("the process that renews cannot be started: {error}"))
 }
 
-fn start_keeper(
+fn hand_to_keeper(
     args: &RunArgs,
     sender: &std::sync::mpsc::Sender<Event>,
     handover: &Handover,
-) -> Result<(std::os::unix::net::UnixStream, nix::unistd::Pid), Error> {
-    let (line, pid) = keeper::start().map_err(cannot_keep)?;
+    keeper: std::io::Result<(UnixStream, Pid)>,
+) -> Result<(UnixStream, Pid), Error> {
+    let (line, pid) = keeper.map_err(cannot_keep)?;
     let take = ToKeeper::Take {
         handover: Box::new(handover.clone()),
         connect: Box::new(args.connect.clone()),
@@ -303,11 +314,7 @@ fn start_keeper(
 }
 
 /// The keeper holds the lease before the command begins. A signal until then ends it all.
-fn keeper_is_ready(
-    line: &std::os::unix::net::UnixStream,
-    pid: nix::unistd::Pid,
-    events: &Receiver<Event>,
-) -> Result<(), NotAcquired> {
+fn keeper_is_ready(line: &UnixStream, pid: Pid, events: &Receiver<Event>) -> Result<(), NotAcquired> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -326,16 +333,31 @@ fn keeper_is_ready(
     }
 }
 
-/// No renewal may outlive the release: the keeper says that it has stopped, or it is killed.
-fn stop_keeper(line: &std::os::unix::net::UnixStream, pid: nix::unistd::Pid, events: &Receiver<Event>, is_gone: bool) {
-    if !is_gone && link::send(line, &ToKeeper::Stop).is_ok() {
-        let deadline = Instant::now() + Duration::from_secs(1);
-        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
-            if let Ok(Event::Keeper(Some(ToFront::Stopped) | None)) | Err(_) = events.recv_timeout(left) {
-                break;
-            }
+/// No renewal may outlive the release: the keeper says that it has stopped, or it is killed before.
+fn stop_keeper(line: &UnixStream, pid: Pid, events: &Receiver<Event>, is_gone: bool) {
+    if !is_gone {
+        asked_to_stop(line, events);
+    }
+    end_keeper(pid);
+}
+
+/// Says whether the keeper answered that it renews no more.
+fn asked_to_stop(line: &UnixStream, events: &Receiver<Event>) -> bool {
+    if link::send(line, &ToKeeper::Stop).is_err() {
+        return false;
+    }
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+        match events.recv_timeout(left) {
+            Ok(Event::Keeper(Some(ToFront::Stopped))) => return true,
+            Ok(Event::Keeper(None)) | Err(_) => return false,
+            Ok(_) => {}
         }
     }
+    false
+}
+
+fn end_keeper(pid: Pid) {
     let _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
     if let Some(pid) = rustix::process::Pid::from_raw(pid.as_raw()) {
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
