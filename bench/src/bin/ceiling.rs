@@ -3,14 +3,14 @@
 //! service on top of it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use leasehold_server::http::{Body, HttpLimits, Peer, bind, request, serve};
+use leasehold_server::http::{Body, HttpLimits, Peer, Unsent, bind, request, serve};
 use tokio::runtime::Builder;
 
 // As in the service itself.
@@ -38,6 +38,8 @@ fn main() -> std::io::Result<()> {
 
 /// The number of answered requests, which GET returns: the load generator's own count is checked against it.
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// As much as the service itself allows; bodies here are far below it.
+static ROOM: LazyLock<Unsent> = LazyLock::new(|| Unsent::at_most(64 << 20));
 
 async fn answer(request: Request<Incoming>, _peer: Peer) -> Response<Body> {
     let (parts, body) = request.into_parts();
@@ -46,7 +48,7 @@ async fn answer(request: Request<Incoming>, _peer: Peer) -> Response<Body> {
     }
     ANSWERED.fetch_add(1, Ordering::Relaxed);
     // If the body cannot be read, no client waits for the answer.
-    let _ = request::read_body(&parts.headers, body, Duration::from_secs(10)).await;
+    let _ = request::read_body(&parts.headers, body, Duration::from_secs(10), &ROOM).await;
     let mut response = Response::new(Body::from(ANSWER));
     let headers = response.headers_mut();
     headers.reserve(8);
