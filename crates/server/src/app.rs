@@ -108,7 +108,7 @@ impl App {
     }
 
     /// From bytes to a call that makes sense and is allowed.
-    async fn understand(self: Arc<Self>, came: Came, body: Incoming) -> (Told, Result<Understood, Problem>) {
+    async fn understand(self: Arc<Self>, came: Box<Came>, body: Incoming) -> (Told, Result<Understood, Problem>) {
         let mut told = Told { route: Route::unknown(&came.parts.method), audited: None };
         let understood = self.parse(&came, body, &mut told).await;
         (told, understood)
@@ -192,7 +192,7 @@ impl Handler for App {
         // every waiter's memory.
         let client = client_of(peer.addr.ip(), &parts.headers, &self.service.settings.trusted_proxies);
         let is_https_only = self.service.settings.speaks_tls && !is_this_machine(&parts);
-        let came = Came { parts, peer, client, id: id.clone() };
+        let came = Box::new(Came { parts, peer, client, id: id.clone() });
         let understood = Box::pin(Arc::clone(&self).understand(came, body));
         let told = span.clone();
         span.around(async move {
