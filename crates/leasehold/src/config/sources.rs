@@ -77,7 +77,7 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
         } else if let Some(key) = KEYS.iter().find(|key| key.variable() == variable) {
             let source = Source::Environment { variable: variable.to_owned() };
             found.layer.push((key, Given { text, source }));
-        } else if !is_service_link(suffix, &text) {
+        } else if !is_service_link(suffix, &text) && !CLIENT_VARIABLES.contains(&suffix) {
             let hint = suggestion(&suffix.to_ascii_lowercase())
                 .map(|key| format!(", did you mean {}?", key.variable()))
                 .unwrap_or_default();
@@ -87,6 +87,21 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
     found.warnings.sort_unstable();
     found
 }
+
+/// Variables that clients read, and those that `leasehold run` sets for its command. A shell that has them may start a server, too.
+const CLIENT_VARIABLES: [&str; 11] = [
+    "URL",
+    "TOKEN",
+    "TOKEN_FILE",
+    "CA_FILE",
+    "CERT_FILE",
+    "KEY_FILE",
+    "FENCING_TOKEN",
+    "SLOT",
+    "LEASE",
+    "KIND",
+    "RESOURCE",
+];
 
 /// Kubernetes describes a service called `leasehold` to every pod in variables of this prefix.
 fn is_service_link(suffix: &str, text: &OsStr) -> bool {

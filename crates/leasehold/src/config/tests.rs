@@ -274,6 +274,9 @@ fn unknown_variables_are_warned_about() {
         ("LEASEHOLD_SERVICE_HOST", "10.0.0.1"),
         ("LEASEHOLD_PORT", "tcp://10.0.0.1:8080"),
         ("LEASEHOLD_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("LEASEHOLD_URL", "http://127.0.0.1:8080"),
+        ("LEASEHOLD_TOKEN_FILE", "/etc/leasehold/token"),
+        ("LEASEHOLD_FENCING_TOKEN", "7"),
     ];
     assert_eq!(
         load_from(&[], &variables, "").unwrap().warnings,
