@@ -27,7 +27,7 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	scripts/container.sh
 	scripts/packages.sh
 
-dist: ## The tarball and the Debian package, in target/packages (installs cargo-deb)
+dist: ## The tarball, the Debian package, the wheel and the npm tarball, in target/packages (installs cargo-deb)
 	scripts/dist.sh
 
 packages: ## Build the packages quickly; install, start, upgrade and remove them on a copy of this machine's root

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The packages that people install: a static binary without debug information, with its pages, completions, unit and licence, as a tarball and as a
-# Debian package. DIST_PROFILE=dev builds quickly, for the test of the packages; DIST_BINARY packs a binary that is there already.
+# Debian package, and beside them the clients' (scripts/dist-clients.sh). DIST_PROFILE=dev builds quickly, for the test of the packages; DIST_BINARY packs a binary that is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +20,7 @@ if [ -z "${DIST_BINARY:-}" ]; then
     RUSTFLAGS="-C target-feature=+crt-static" cargo rustc --locked -q -p leasehold --bin leasehold --profile "$profile" --target "$host" --target-dir target/static -- "${smaller[@]}"
 fi
 
+scripts/dist-clients.sh
 root=target/package-root
 rm -rf "$root"
 mkdir -p "$out"

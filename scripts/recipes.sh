@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The recipes of docs/recipes.md, each taken from the page and run against the real binary. Arguments go to `node --test`.
+# The blocks of docs/recipes.md and docs/first-lock.md, each taken from the page and run against the real binary. Arguments go to `node --test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,18 +19,19 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 cargo build --locked -q -p leasehold
+cargo build --locked -q -p leasehold-client --example first
 venv=${CARGO_TARGET_DIR:-target}/recipes-venv
 if ! cmp -s tests/recipes/requirements.txt "$venv/installed"; then
     python3 -m venv "$venv"
     "$venv/bin/pip" install -q --disable-pip-version-check -r tests/recipes/requirements.txt
     cp tests/recipes/requirements.txt "$venv/installed"
 fi
-# Again when a lock file changed since. Not `npm ci`, which wants packages for every platform; the versions in package.json are exact.
-for dir in clients/typescript tests/recipes; do
-    if ! cmp -s "$dir/package-lock.json" "$dir/node_modules/.installed"; then
-        (cd "$dir" && npm install --no-package-lock --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/.installed)
-    fi
-done
-(cd clients/typescript && npm run --silent build)
+# The wheel and the npm tarball, which are installed by the tests. It builds the TypeScript client, too.
+scripts/dist-clients.sh
+# Again when the lock file changed since. Not `npm ci`, which wants packages for every platform; the versions in package.json are exact.
 cd tests/recipes
+if ! cmp -s package-lock.json node_modules/.installed; then
+    npm install --no-package-lock --no-audit --no-fund --loglevel=error
+    cp package-lock.json node_modules/.installed
+fi
 node --test --test-timeout=600000 --test-reporter=spec "$@"

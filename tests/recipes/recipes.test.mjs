@@ -1,12 +1,13 @@
-// Every recipe of docs/recipes.md, run as it stands there. The last test fails when a block of the page is run by none.
+// Every block with a name of docs/recipes.md and docs/first-lock.md, run as it stands there. The last test fails when one is run by none.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { readFile, symlink } from "node:fs/promises";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { parse } from "yaml";
 import { Postgres } from "./postgres.mjs";
-import { BINARY, eventually, noted, noting, PYTHON, recipe, recipes, ROOT, run, Server, start, used, workplace } from "./support.mjs";
+import { BINARY, eventually, noted, noting, PAGES, PYTHON, recipe, recipes, ROOT, run, Server, start, TARGET, used, workplace } from "./support.mjs";
 
 describe("recipes", () => {
   let server;
@@ -315,9 +316,45 @@ with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False):
     assert.deepEqual(began.map(({ args }) => args).sort(), ["1", "2", "3", "4"]);
   });
 
-  test("every block of the page was run", () => {
+  test("the first lock: each client holds the same one, from the packages that people install", async (t) => {
+    const names = ["curl.sh", "run.sh", "install-python.sh", "first.py", "python.sh", "install-typescript.sh", "first.mjs", "typescript.sh"];
+    const dir = await workplace(t, names);
+    await symlink(ROOT, path.join(dir, "leasehold"));
+    // The page's server has a free port here.
+    const here = { PATH: env.PATH, LEASEHOLD_LISTEN: "127.0.0.1:0" };
+    const own = await Server.of(t, spawn("sh", ["-c", `exec ${recipe("serve.sh")}`], { cwd: dir, env: { ...process.env, ...here }, stdio: ["ignore", "ignore", "pipe"] }));
+    here.LEASEHOLD_URL = own.url;
+    const told = async (script) => {
+      const { code, out, err } = await run(dir, here, "sh", "-e", script);
+      assert.equal(code, 0, `${script}: ${out}${err}`);
+      assert.equal((await own.call("GET", "/lock?job=first")).holder, "", `${script} gave it back`);
+      return out;
+    };
+    const answers = (await told("curl.sh")).trim().split("\n").map((line) => JSON.parse(line));
+    assert.deepEqual(answers.map(({ message }) => message), ["acquired", "lock held by another client", "lock released"]);
+    assert.equal(answers[1].holder, "anna");
+    const tokens = [answers[0].token];
+    const held = (out, by) => {
+      const found = new RegExp(`^held by ${by}, token (\\d+)$`, "m").exec(out);
+      assert.ok(found, out);
+      tokens.push(Number(found[1]));
+    };
+    held(await told("run.sh"), "run");
+    await told("install-python.sh");
+    held(await told("python.sh"), "Python");
+    await told("install-typescript.sh");
+    held(await told("typescript.sh"), "TypeScript");
+    // The page's program is an example of the client, which scripts/recipes.sh has built.
+    assert.equal(recipe("src/main.rs"), await readFile(path.join(ROOT, "crates/client/examples/first.rs"), "utf8"));
+    const rust = await run(dir, here, path.join(TARGET, "debug/examples/first"));
+    assert.equal(rust.code, 0, rust.err);
+    held(rust.out, "Rust");
+    assert.ok(tokens.every((token, n) => n === 0 || token > tokens[n - 1]), `the tokens rise: ${tokens}`);
+  });
+
+  test("every block of the pages was run", () => {
     assert.deepEqual([...recipes.keys()].filter((name) => !used.has(name)), []);
-    console.log(`recipes: ${recipes.size} blocks of docs/recipes.md run as they stand`);
+    console.log(`recipes: ${recipes.size} blocks of ${PAGES.join(" and ")} run as they stand`);
   });
 });
 

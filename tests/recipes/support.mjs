@@ -1,4 +1,4 @@
-// The tools of every recipe's test: the page cut into its files, the real binary, commands run as the page's reader would run them.
+// The tools of every recipe's test: the pages cut into their files, the real binary, commands run as the page's reader would run them.
 
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -8,7 +8,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const TARGET = process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target");
+export const TARGET = process.env.CARGO_TARGET_DIR ?? path.join(ROOT, "target");
 export const BINARY = process.env.LEASEHOLD_BINARY ?? path.join(TARGET, "debug/leasehold");
 /** Made by scripts/recipes.sh, with the client of this repository in its path. */
 export const PYTHON = {
@@ -17,13 +17,16 @@ export const PYTHON = {
 };
 const START_MS = 20_000;
 
-const page = await readFile(path.join(ROOT, "docs/recipes.md"), "utf8");
+export const PAGES = ["docs/recipes.md", "docs/first-lock.md"];
 
-/** The blocks of the page that have a name, by it. */
+/** The blocks of the pages that have a name, by it. */
 export const recipes = new Map();
-for (const [, name, text] of page.matchAll(/^```[a-z]+ (\S+)\n(.*?)^```$/gms)) {
-  if (recipes.has(name)) throw new Error(`two blocks of the page are called ${name}`);
-  recipes.set(name, text);
+for (const page of PAGES) {
+  const whole = await readFile(path.join(ROOT, page), "utf8");
+  for (const [, name, text] of whole.matchAll(/^```[a-z]+ (\S+)\n(.*?)^```$/gms)) {
+    if (recipes.has(name)) throw new Error(`two blocks are called ${name}, the second one is in ${page}`);
+    recipes.set(name, text);
+  }
 }
 
 /** Which of them a test has run. */
@@ -31,7 +34,7 @@ export const used = new Set();
 
 export function recipe(name) {
   const text = recipes.get(name);
-  if (text === undefined) throw new Error(`no block of the page is called ${name}`);
+  if (text === undefined) throw new Error(`no block is called ${name}`);
   used.add(name);
   return text;
 }
@@ -54,9 +57,13 @@ export class Server {
   url = "";
   #child;
 
-  static async start(t, ...args) {
+  static start(t, ...args) {
+    return Server.of(t, spawn(BINARY, ["serve", "--memory", "--listen", "127.0.0.1:0", ...args], { stdio: ["ignore", "ignore", "pipe"] }));
+  }
+
+  /** The server that this process is or becomes, once it listens. */
+  static async of(t, child) {
     const server = new Server();
-    const child = spawn(BINARY, ["serve", "--memory", "--listen", "127.0.0.1:0", ...args], { stdio: ["ignore", "ignore", "pipe"] });
     server.#child = child;
     t.after(() => server.stop());
     let said = "";
