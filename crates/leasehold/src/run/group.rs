@@ -20,8 +20,18 @@ impl Group {
     #[cfg(target_os = "linux")]
     pub(super) fn is_alive(self) -> bool {
         // Cheaper than looking, if the group is empty.
-        killpg(self.0, None) != Err(Errno::ESRCH)
-            && processes().any(|pid| getpgid(Some(pid)) == Ok(self.0) && runs_in(pid, self.0))
+        if killpg(self.0, None) == Err(Errno::ESRCH) {
+            return false;
+        }
+        match Proc::look() {
+            Proc::Own => processes().any(|pid| getpgid(Some(pid)) == Ok(self.0) && runs_in(pid, self.0)),
+            Proc::Above { depth, namespace } => processes().any(|pid| runs_below(pid, self.0, depth, &namespace)),
+            Proc::Foreign => {
+                // Nothing tells an ended leader from a process that runs. Every one gets the signal that none survives.
+                self.signal(Signal::SIGKILL);
+                false
+            }
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -78,8 +88,41 @@ fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
 
-/// The file names the group too: where `/proc` is that of other processes than ours, as in a container that was given its host's, a
-/// number in it is another process than the kernel was asked about.
+/// The namespace whose processes `/proc` shows. In a container it may be the host's, with other numbers than the kernel tells us.
+#[cfg(target_os = "linux")]
+enum Proc {
+    Own,
+    /// That of an ancestor. Our numbers are at this depth of the lists in `status`; others of our namespace have the same link to it.
+    Above {
+        depth: usize,
+        namespace: std::path::PathBuf,
+    },
+    /// We are not in it, or there is none.
+    Foreign,
+}
+
+#[cfg(target_os = "linux")]
+impl Proc {
+    fn look() -> Proc {
+        let Ok(own) = std::fs::read_link("/proc/self") else { return Proc::Foreign };
+        if own.to_str() == Some(&nix::unistd::getpid().to_string()) {
+            return Proc::Own;
+        }
+        let status = std::fs::read_to_string("/proc/self/status").ok();
+        let depth = status.as_deref().and_then(|status| numbers(status, "NSpid:")).map(Iterator::count);
+        match (depth, std::fs::read_link("/proc/self/ns/pid")) {
+            (Some(depth @ 2..), Ok(namespace)) => Proc::Above { depth, namespace },
+            _ => Proc::Foreign,
+        }
+    }
+}
+
+/// The numbers of a line of `status`, from the namespace of `/proc` down to that of the process.
+#[cfg(target_os = "linux")]
+fn numbers<'a>(status: &'a str, name: &str) -> Option<impl Iterator<Item = &'a str>> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::split_whitespace)
+}
+
 #[cfg(target_os = "linux")]
 fn runs_in(pid: Pid, group: Pid) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
@@ -87,4 +130,16 @@ fn runs_in(pid: Pid, group: Pid) -> bool {
     let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
     let is_of_group = fields.split(' ').nth(2).is_some_and(|field| field == group.to_string());
     is_of_group && !fields.starts_with(['Z', 'X'])
+}
+
+/// The same in the `/proc` of an ancestor, where `pid` is a number of the ancestor's and `group` one of ours.
+#[cfg(target_os = "linux")]
+fn runs_below(pid: Pid, group: Pid, depth: usize, namespace: &std::path::Path) -> bool {
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    let is_of_group = numbers(&status, "NSpgid:")
+        .is_some_and(|mut groups| groups.nth(depth - 1).is_some_and(|field| field == group.to_string()));
+    let has_ended = numbers(&status, "State:").is_some_and(|mut state| matches!(state.next(), Some("Z" | "X")));
+    // Another container may have a group of the same number.
+    let is_ours = || std::fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|link| link == namespace);
+    is_of_group && !has_ended && is_ours()
 }
