@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The packages as people use them: the tarball unpacked and served from; the Debian package installed, started, upgraded, removed and
+# The packages as people use them: the tarball unpacked and served from, the wheel and the npm tarball installed and used; the Debian package installed, started, upgraded, removed and
 # purged, on a throw-away copy of this machine's root (an overlay in a mount namespace), so that nothing is left on it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ if [ "${1:-}" != inside ]; then
     directory=$(mktemp -d)
     # Mounts and processes end with the namespaces, so nothing has to be taken apart, and nothing is ever deleted below a mount.
     code=0
-    unshare "${user[@]}" --mount --propagation private --pid --fork --kill-child "$0" inside "$directory" || code=$?
+    timeout 900 unshare "${user[@]}" --mount --propagation private --pid --fork --kill-child "$0" inside "$directory" || code=$?
     rmdir "$directory"
     exit "$code"
 fi
@@ -22,7 +22,7 @@ server=""
 fail() { echo "packages: $*" >&2; exit 1; }
 # The changes are in memory.
 mount -t tmpfs none "$directory"
-mkdir -p "$directory"/{upper,work,root,unpacked}
+mkdir -p "$directory"/{upper,work,root,unpacked,python,typescript}
 cp "$(ls -t target/packages-old/*.deb | head -1)" "$directory/unpacked/old.deb"
 cp "$(ls -t target/packages/*.deb | head -1)" "$directory/unpacked/new.deb"
 tar -xzf "$(ls -t target/packages/*.tar.gz | head -1)" -C "$directory/unpacked" --strip-components 1
@@ -56,7 +56,40 @@ for wanted in share/man/man1/leasehold.1 share/man/man1/leasehold-run.1 share/ba
     [ -s "$directory/unpacked/$wanted" ] || fail "the tarball has no $wanted"
 done
 LEASEHOLD_MEMORY=true serve "$bin"
-[ "$("$bin" run --url "$url" --lock a -- echo held)" = held ] || fail "run does not run"
+export LEASEHOLD_URL=$url
+[ "$(timeout 60 "$bin" run --lock a -- echo held)" = held ] || fail "run does not run"
+# The /proc of this namespace is still its parent's, as in a container that was given its host's.
+left=$(timeout 60 "$bin" run --quiet --lock a -- sh -c 'sleep 1000 >/dev/null & echo $!')
+! kill -0 "$left" 2>/dev/null || fail "run released the lock before the processes of its command ended"
+
+# Prints what a program of a client says; the lock must be free afterwards.
+holds() {
+    local said
+    said=$(timeout 60 "$@") || fail "$1 failed"
+    [[ $said =~ ^token\ [0-9]+$ ]] || fail "$1 said: $said"
+    timeout 60 "$bin" run --no-wait --lock a -- true || fail "$1 did not give the lock back"
+}
+echo "wheel: install, take and release a lock"
+timeout 120 python3 -m venv "$directory/python"
+timeout 120 "$directory/python/bin/pip" install -q --disable-pip-version-check --no-index --no-cache-dir target/packages/leasehold-*.whl
+holds "$directory/python/bin/python" -I -c '
+import leasehold
+with leasehold.Client().lock("a", timeout=30) as lease:
+    lease.check()
+    print("token", lease.token)
+'
+echo "npm tarball: install, take and release a lock"
+npm=$(realpath target/packages/leasehold-*.tgz)
+(cd "$directory/typescript" && timeout 120 npm install --offline --no-audit --no-fund --loglevel=error --cache "$directory/npm" "$npm" >/dev/null)
+cat >"$directory/typescript/hold.mjs" <<'HOLD'
+import { Client } from "leasehold";
+await new Client().lock("a", { wait: "30s" }).run(async (lease) => {
+  lease.check();
+  console.log(`token ${lease.token}`);
+});
+HOLD
+holds node "$directory/typescript/hold.mjs"
+unset LEASEHOLD_URL
 stop
 
 mount -t overlay overlay -o "lowerdir=/,upperdir=$directory/upper,workdir=$directory/work" "$directory/root"
@@ -64,7 +97,7 @@ mount -t proc proc "$directory/root/proc" 2>/dev/null || mount --rbind /proc "$d
 mount --rbind /dev "$directory/root/dev"
 mkdir -p "$directory/root/tmp/packages"
 cp "$directory"/unpacked/*.deb "$directory/root/tmp/packages/"
-inside() { chroot "$directory/root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+inside() { timeout 120 chroot "$directory/root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 # Only in the background, where it becomes the server.
 as_service() { exec chroot --userspec=leasehold:leasehold "$directory/root" /usr/bin/leasehold "$@"; }
 
@@ -81,7 +114,7 @@ echo "debian: upgrade"
 inside dpkg -i /tmp/packages/new.deb >/dev/null
 [ "$(inside dpkg-query -W -f '${Version}' leasehold)" != 0.0.1 ] || fail "it was not upgraded"
 LEASEHOLD_DATA=/var/lib/leasehold serve as_service
-inside /usr/bin/leasehold show --url "$url" claim:kept | grep -q held || fail "the upgrade lost a claim"
+[[ $(inside /usr/bin/leasehold show --url "$url" claim:kept) == *held* ]] || fail "the upgrade lost a claim"
 stop
 echo "debian: remove keeps the data, purge does not"
 inside dpkg -r leasehold >/dev/null
