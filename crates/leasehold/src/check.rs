@@ -17,15 +17,15 @@ pub(crate) fn run(args: &CheckArgs) -> Exit {
     match look(args) {
         Ok((reader, examined)) => {
             if args.json {
-                println!("{:#}", document(&reader, &examined));
+                outln!("{:#}", document(&reader, &examined));
             } else {
-                print!("{}", text(&reader, &examined));
+                out!("{}", text(&reader, &examined));
             }
             Exit::Done
         }
         Err(failure) => {
             if args.json {
-                println!("{:#}", json!({"sound": false, "error": failure.sentence}));
+                outln!("{:#}", json!({"sound": false, "error": failure.sentence}));
             }
             failure.told()
         }

@@ -9,6 +9,9 @@ use crate::cli::{Cli, Command, PolicyCommand, TokenCommand};
 use crate::commands::{Talk, talk};
 use crate::exit::Exit;
 
+#[macro_use]
+mod out;
+
 mod backup;
 mod check;
 mod cli;

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 pub(crate) fn explain(args: &PolicyExplainArgs) -> Exit {
     match explanation(args) {
         Ok((text, is_allowed)) => {
-            print!("{text}");
+            out!("{text}");
             if is_allowed { Exit::Done } else { Exit::Failed }
         }
         Err(sentence) => {

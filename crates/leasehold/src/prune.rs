@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 20;
 pub(crate) fn run(args: &PruneArgs) -> Exit {
     match look(args) {
         Ok(said) => {
-            print!("{said}");
+            out!("{said}");
             Exit::Done
         }
         Err(failure) => failure.told(),

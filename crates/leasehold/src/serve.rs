@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> Exit {
         }
     };
     if args.print_config {
-        print!("{}", loaded.to_toml());
+        out!("{}", loaded.to_toml());
         return Exit::Done;
     }
     match serve(loaded, args) {

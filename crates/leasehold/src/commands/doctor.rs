@@ -62,9 +62,9 @@ pub(super) async fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Fai
                 (false, true) => "\x1b[33mto do\x1b[0m ",
                 (false, false) => "to do ",
             };
-            println!("{mark}{what:<12} {says}");
+            outln!("{mark}{what:<12} {says}");
             if let Some(advice) = advice {
-                println!("      {advice}");
+                outln!("      {advice}");
             }
         }
     }

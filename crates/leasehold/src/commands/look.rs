@@ -27,12 +27,12 @@ pub(super) async fn status(client: &Client, args: &StatusArgs) -> Result<(), Fai
         return print_json(&status);
     }
     let ready = if ready.is_success() { "ok".to_owned() } else { format!("not ready: {}", ready.reason()) };
-    println!("service    {}", clean(status["url"].as_str().unwrap_or_default()));
-    println!("state      {ready}");
-    println!("position   {}", page.position());
+    outln!("service    {}", clean(status["url"].as_str().unwrap_or_default()));
+    outln!("state      {ready}");
+    outln!("position   {}", page.position());
     let number = |name: &str| counts[name].as_u64().unwrap_or(0);
-    println!("resources  {} pools, {} claims, {} locks", number("pool"), number("claim"), number("lock"));
-    println!(
+    outln!("resources  {} pools, {} claims, {} locks", number("pool"), number("claim"), number("lock"));
+    outln!(
         "state of   {} free, {} held, {} contended, {} in grace, {} lapsed",
         number("free"),
         number("held"),
@@ -85,7 +85,7 @@ pub(super) async fn show(client: &Client, args: &ShowArgs) -> Result<(), Failed>
     if args.common.output == Output::Json {
         return print_json(resource);
     }
-    println!(
+    outln!(
         "{}  {}, {} of {} in use, {} waiting, latest token {}",
         text(resource, "key"),
         text(resource, "state"),
@@ -105,14 +105,14 @@ pub(super) async fn show(client: &Client, args: &ShowArgs) -> Result<(), Failed>
             span(holder["remaining_s"].as_f64()),
         ]);
     }
-    println!();
+    outln!();
     holders.print();
     if !list(resource, "queue").is_empty() {
         let mut queue = Table::new(&["PLACE", "WAITER", "WAITING FOR"]);
         for waiter in list(resource, "queue") {
             queue.row(vec![waiter["place"].to_string(), named(waiter), span(waiter["waiting_s"].as_f64())]);
         }
-        println!();
+        outln!();
         queue.print();
     }
     Ok(())
@@ -125,7 +125,7 @@ pub(super) async fn history(client: &Client, args: &HistoryArgs) -> Result<(), F
         return print_json(reply.json());
     }
     for event in list(reply.json(), "events") {
-        println!("{}", line_of(event));
+        outln!("{}", line_of(event));
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ mod pool;
 mod table;
 mod watch;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use leasehold_client::{Client, Error, Reply};
@@ -146,7 +145,7 @@ async fn get(client: &Client, target: &str) -> Result<Reply, Failed> {
 fn print_json(value: &Value) -> Result<(), Failed> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failed::Refused(error.to_string()))?;
     // The reader of a pipe may have gone.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    outln!("{text}");
     Ok(())
 }
 

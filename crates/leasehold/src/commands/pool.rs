@@ -82,7 +82,7 @@ fn print(common: &Common, reply: &Reply) -> Result<(), Failed> {
         return print_json(reply.json());
     }
     let pool = reply.json();
-    println!("{} of {} in use, {} available", pool["in_use"], pool["count"], pool["available"]);
+    outln!("{} of {} in use, {} available", pool["in_use"], pool["count"], pool["available"]);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ impl Table {
     }
 
     pub(super) fn print(&self) {
-        print!("{}", self.render(is_coloured()));
+        out!("{}", self.render(is_coloured()));
     }
 
     fn render(&self, is_coloured: bool) -> String {

@@ -89,13 +89,14 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
 }
 
 /// Variables that clients read, and those that `leasehold run` sets for its command. A shell that has them may start a server, too.
-const CLIENT_VARIABLES: [&str; 11] = [
+const CLIENT_VARIABLES: [&str; 12] = [
     "URL",
     "TOKEN",
     "TOKEN_FILE",
     "CA_FILE",
     "CERT_FILE",
     "KEY_FILE",
+    "HANDLE",
     "FENCING_TOKEN",
     "SLOT",
     "LEASE",

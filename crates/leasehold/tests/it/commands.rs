@@ -19,7 +19,13 @@ fn command(server: &Server, args: &[&str]) -> Command {
 
 /// Exit code, standard output, standard error; however long they are.
 fn ended(command: &mut Command) -> (Option<i32>, String, String) {
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    told(command.stdout(Stdio::piped()))
+}
+
+/// The same with the standard output that it has been given.
+fn told(command: &mut Command) -> (Option<i32>, String, String) {
+    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -77,6 +83,29 @@ fn pools_are_made_resized_shown_and_deleted() {
     }
     let (code, _, said) = ended(&mut command(&server, &["pool", "show", "9f1c"]));
     assert_eq!((code, said.contains("UUID")), (Some(2), true), "{said}");
+}
+
+#[test]
+fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {
+    let server = memory();
+    printed(&server, &["acquire", "--lock", "deploy"]);
+    for args in
+        [&["ls"][..], &["show", "lock:deploy"], &["status"], &["history", "lock:deploy"], &["ls", "--output", "json"]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, _, said) = told(command(&server, args).stdout(writer));
+        assert_eq!((code, &*said), (Some(0), ""), "{args:?}");
+        if cfg!(target_os = "linux") {
+            let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+            let (code, _, said) = told(command(&server, args).stdout(full));
+            assert_eq!(
+                (code, said.starts_with("leasehold: standard output: No space")),
+                (Some(1), true),
+                "{args:?}: {said}"
+            );
+        }
+    }
 }
 
 #[test]
