@@ -12,7 +12,8 @@ if [ "${1:-}" != inside ]; then
     directory=$(mktemp -d)
     # Mounts and processes end with the namespaces, so nothing has to be taken apart, and nothing is ever deleted below a mount.
     code=0
-    timeout 900 unshare "${user[@]}" --mount --propagation private --pid --fork --kill-child "$0" inside "$directory" || code=$?
+    # KILL, as unshare holds TERM back; its namespace ends with it.
+    timeout --signal=KILL 900 unshare "${user[@]}" --mount --propagation private --pid --fork --kill-child "$0" inside "$directory" || code=$?
     rmdir "$directory"
     exit "$code"
 fi
