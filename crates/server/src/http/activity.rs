@@ -24,11 +24,18 @@ use crate::planted::{Bug, is_armed};
 /// `head_began_us` when no head is being read.
 const NO_HEAD: u64 = u64::MAX;
 
+/// `turn_us` when hyper does not run, and when it runs and no clock was read yet.
+const NO_TURN: u64 = u64::MAX;
+const UNREAD: u64 = u64::MAX - 1;
+
 /// One connection's state. HTTP/2 answers streams on other tasks than the connection's own, hence the atomics; each is
 /// meaningful alone and a deadline read a moment early or late does no harm, hence relaxed.
 #[derive(Debug)]
 pub(super) struct Activity {
     connected_at: Instant,
+    /// The time of this turn of hyper's, in microseconds since `connected_at`. A turn takes microseconds and deadlines are
+    /// seconds, so that one look at the clock will do for all that happens in it.
+    turn_us: AtomicU64,
     /// Requests whose head is complete and whose answer is not.
     answering: AtomicU32,
     /// Requests whose answer is a stream, which no client expects to end.
@@ -56,6 +63,7 @@ impl Activity {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Activity {
             connected_at: Instant::now(),
+            turn_us: AtomicU64::new(NO_TURN),
             answering: AtomicU32::new(0),
             streaming: AtomicU32::new(0),
             long: AtomicU32::new(0),
@@ -125,6 +133,12 @@ impl Activity {
     /// hyper is about to run: whether it waits for bytes is seen afterwards.
     pub(super) fn begin_turn(&self) {
         self.is_reading.store(false, Relaxed);
+        self.turn_us.store(UNREAD, Relaxed);
+    }
+
+    /// hyper has run. Time goes on until its next turn.
+    pub(super) fn end_turn(&self) {
+        self.turn_us.store(NO_TURN, Relaxed);
     }
 
     /// Returns whether a caller waits for an answer while hyper would not notice that it leaves. hyper looks for the
@@ -195,6 +209,18 @@ impl Activity {
     }
 
     pub(super) fn now_us(&self) -> u64 {
+        match self.turn_us.load(Relaxed) {
+            NO_TURN => self.read_us(),
+            UNREAD => {
+                let now_us = self.read_us();
+                self.turn_us.store(now_us, Relaxed);
+                now_us
+            }
+            now_us => now_us,
+        }
+    }
+
+    fn read_us(&self) -> u64 {
         u64::try_from(self.connected_at.elapsed().as_micros()).expect("no connection lives for 500 000 years")
     }
 
@@ -268,6 +294,24 @@ mod tests {
         assert_eq!(deadline_s(&activity), Some(30));
         activity.on_written();
         assert_eq!(deadline_s(&activity), None);
+    }
+
+    #[test]
+    fn time_stands_still_in_a_turn_and_nowhere_else() {
+        let activity = Activity::new();
+        let pause = || std::thread::sleep(Duration::from_millis(2));
+        let outside = activity.now_us();
+        pause();
+        activity.begin_turn();
+        let began = activity.now_us();
+        pause();
+        assert_eq!(activity.now_us(), began);
+        activity.end_turn();
+        let ended = activity.now_us();
+        pause();
+        assert!(outside < began && began < ended && ended < activity.now_us());
+        activity.begin_turn();
+        assert!(activity.now_us() > ended, "not the time of the turn before");
     }
 
     #[test]

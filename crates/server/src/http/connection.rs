@@ -213,7 +213,9 @@ impl<H> Watch<'_, H> {
             }
             loop {
                 activity.begin_turn();
-                if connection.as_mut().poll(cx).is_ready() {
+                let is_over = connection.as_mut().poll(cx).is_ready();
+                activity.end_turn();
+                if is_over {
                     return Poll::Ready(());
                 }
                 if cut_at.is_none() && shared.stopping.has_begun() {
