@@ -115,7 +115,8 @@ fn listening(operation: Operation, settings: &Settings) -> Operation {
 }
 
 fn filters(operation: Operation) -> Operation {
-    let seconds = Schema::seconds;
+    // Below zero, too: such a minimum matches every claim, such a maximum none.
+    let seconds = Schema::number;
     let time = || Schema::either([Schema::time(), Schema::seconds()]);
     let operation = operation
         .query("resource", "Only claims for this one.", name())
