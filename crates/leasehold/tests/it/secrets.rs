@@ -307,18 +307,18 @@ fn ids_are_in_nothing_that_is_said_at_the_end() {
     let data = directory.path().to_str().unwrap();
     // A value in the environment that is none of ours may be the secret of another program.
     let env = hunt.plant();
-    let printed = output_of(leasehold().args(["serve", "--print-config"]).env("LEASEHOLD_TOKEN", &env));
+    let printed = output_of(leasehold().args(["serve", "--print-config"]).env("LEASEHOLD_PASSWORD", &env));
     assert!(printed.status.success(), "{printed:?}");
     hunt.through("--print-config", &format!("{}{}", text(&printed.stdout), text(&printed.stderr)));
 
-    let server = Launch::on(directory.path()).env("LEASEHOLD_TOKEN", &env).arg("--log-level").arg("trace").start();
+    let server = Launch::on(directory.path()).env("LEASEHOLD_PASSWORD", &env).arg("--log-level").arg("trace").start();
     let pool = hunt.plant();
     hold(&mut server.client(), &pool, &mut hunt);
     let second = output_of(leasehold().args(["serve", "--listen", "127.0.0.1:0", "--data", data]));
     assert_eq!(second.status.code(), Some(3), "{second:?}");
     hunt.through("a second process", &text(&second.stderr));
     let (_, log) = server.stop(Signal::TERM);
-    assert!(log.contains("LEASEHOLD_TOKEN is unknown"), "{log}");
+    assert!(log.contains("LEASEHOLD_PASSWORD is unknown"), "{log}");
     hunt.through("the log", &log);
 
     let file = directory.path().join("leasehold.db");
