@@ -6,22 +6,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use leasehold_engine::{
     Acquire, ClaimId, Command, Engine, Fact, IdempotencyKey, Limits, Options, Patience, Quota, Refusal, Reply,
-    ResourceKey, Status, Wall,
+    ResourceKey, Status, Totals, Wall,
 };
 use leasehold_journal::store::Opened;
 use leasehold_journal::{
-    Batch, Denial, MemoryOpener, Opener, PartitionLimits, Position, Room, Sizes, Store, StoreError, TICK_US, recover,
+    Batch, Denial, Happened, MemoryOpener, Opener, PartitionLimits, Position, Room, Sizes, Store, StoreError, TICK_US,
+    recover,
 };
 use shuttle::future::block_on;
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::thread;
 
-use crate::driver::{Answered, Clock, Driver, Handle, Shared};
+use crate::driver::{Answered, Beginning, Clock, Driver, Handle, Shared, Witness};
 use crate::sync::{advance_time, reset_time};
-use crate::watch::Observer;
 
 const POOL: ResourceKey = ResourceKey::Pool(7);
 const HOUR_US: u64 = 3_600_000_000;
@@ -96,7 +97,7 @@ impl World {
         };
         let clock = Clock::manual(Wall(1_700_000_000_000_000));
         let is_kept = !recovery.store.is_forgetful();
-        let driver = Driver::start(recovery, limits, Arc::new(Observer::default()), clock);
+        let driver = Driver::start(recovery, limits, Arc::new(Unwatched), clock);
         let world = World { driver, store, durable, ids: Arc::default(), hanging, is_kept };
         let configured = block_on(world.driver.handle().call(Command::Configure { resource: POOL, capacity }));
         assert!(matches!(configured.answer, Ok(Reply::Resource(_))), "{configured:?}");
@@ -494,4 +495,18 @@ impl Store for WatchedStore {
     fn is_forgetful(&self) -> bool {
         self.store.is_forgetful()
     }
+}
+
+/// A witness that keeps nothing: the seams are about the driver below it.
+#[derive(Debug)]
+struct Unwatched;
+
+impl Witness for Unwatched {
+    fn begin(&self, _: Beginning) {}
+    fn happened(&self, _: &[Happened]) {}
+    fn record(&self, _: &[Happened], _: &Totals) {}
+    fn appended(&self, _: &Batch, _: Duration) {}
+    fn store(&self, _: Sizes, _: u64, _: bool) {}
+    fn checkpointed(&self) {}
+    fn close(&self) {}
 }
