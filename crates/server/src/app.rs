@@ -119,6 +119,7 @@ impl App {
         let from = From { peer, client: *client };
         let said = request::check_head(parts)?;
         self.site.check(&parts.method, &parts.uri, &said)?;
+        let form = said.form;
         if self.site.is_preflight(&parts.method, &parts.headers) {
             let is_private_network = site::asks_for_private_network(&parts.headers);
             return Ok(Understood { asked: Asked::Preflight { is_private_network }, audit: None });
@@ -134,8 +135,7 @@ impl App {
         let Service { settings, driver, observer, guard, .. } = service;
         let counted = &observer.metrics.sign_ins;
         let caller = guard.admit(endpoint.admission(), parts, from, settings, || driver.now(), counted).await?;
-        let body =
-            &request::read_body(&parts.headers, body, settings.http.body_timeout, &settings.http.unended).await?;
+        let body = &request::read_body(form, body, settings.http.body_timeout, &settings.http.unended).await?;
         let mut call = endpoint.parse(&Received { settings, parts, params, body, from }, service)?;
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());

@@ -113,9 +113,9 @@ fn toys(
             let (parts, body) = request.into_parts();
             let id = RequestId::of(&parts.headers);
             let outcome = async {
-                request::check_head(&parts)?;
+                let form = request::check_head(&parts)?.form;
                 let toy = router.route(&parts.method, &parts.uri)?.0.handler;
-                let body = request::read_body(&parts.headers, body, body_timeout, &Unsent::at_most(usize::MAX)).await?;
+                let body = request::read_body(form, body, body_timeout, &Unsent::at_most(usize::MAX)).await?;
                 let answer = match toy {
                     Toy::Constant => parts.uri.query().unwrap_or("-").to_owned(),
                     Toy::Length => body.len().to_string(),

@@ -26,8 +26,7 @@ mod sign_on;
 mod terms;
 mod watch;
 
-use bytes::Bytes;
-use http::{HeaderValue, Response};
+use http::Response;
 use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
@@ -41,7 +40,7 @@ pub(crate) use health::Readiness;
 pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
 
 use crate::driver::{Answered, Handle};
-use crate::http::response::{FilledIn, fill_in, is_open};
+use crate::http::response::{self, FilledIn, fill_in, is_open};
 use crate::http::{Body, Problem, Receipt, RequestId};
 
 /// The part of a call that every dialect needs again for its answer.
@@ -109,12 +108,8 @@ impl<'a> Reply<'a> {
 
 /// Sets the place of an answer in the order of things.
 fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position) {
-    let mut text = itoa::Buffer::new();
-    let mut value = Vec::with_capacity(24);
-    value.extend_from_slice(text.format(epoch.0).as_bytes());
-    value.push(b'.');
-    value.extend_from_slice(text.format(position.0).as_bytes());
-    let value = HeaderValue::from_maybe_shared(Bytes::from(value)).expect("digits and a dot");
+    let (mut reign, mut place) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let value = response::joined([reign.format(epoch.0), ".", place.format(position.0)]);
     fill_in(response.headers_mut(), FilledIn::Position, value);
 }
 

@@ -92,21 +92,27 @@ impl Stopping {
 #[derive(Debug)]
 struct Protocols {
     http1: http1::Builder,
+    http1_in_tls: http1::Builder,
 }
 
 impl Protocols {
     fn new() -> Self {
+        Protocols { http1: Protocols::http1(Line::TELLS_OF_LEAVING), http1_in_tls: Protocols::http1(false) }
+    }
+
+    /// A client that closed its sending side has left: this ends the connection and drops the handler, which is what
+    /// takes a parked waiter out of its queue. `is_told` if [`Line::hung_up`] says so. Otherwise hyper finds out: it
+    /// reads on while a request is answered, into a buffer that it allocates for each request.
+    fn http1(is_told: bool) -> http1::Builder {
         let mut http1 = http1::Builder::new();
         http1
-            // A client that closed its sending side has left: this ends the connection and drops the handler, which is
-            // what takes a parked waiter out of its queue.
-            .half_close(false)
+            .half_close(is_told)
             .keep_alive(true)
             .max_buf_size(HEAD_BUFFER_MAX)
             // `Activity` has the deadlines.
             .header_read_timeout(None)
             .timer(TokioTimer::new());
-        Protocols { http1 }
+        http1
     }
 
     /// For one connection, whose streams are its own.
@@ -170,7 +176,10 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
             let response = Arc::clone(&shared.handler).handle(request, peer.clone());
             Answer { response, unsent: &shared.limits.unsent, answering: Some(Answering::one(&activity)) }
         });
-        let served = pin!(shared.protocols.http1.serve_connection(io, service));
+        let Protocols { http1, http1_in_tls } = &shared.protocols;
+        // A peer can end its side within TLS, of which the socket knows nothing.
+        let http1 = if D::SPEAKS_PLAINLY { http1 } else { http1_in_tls };
+        let served = pin!(http1.serve_connection(io, service));
         connection.keep(served, None, http1::Connection::graceful_shutdown).await;
     }
     // hyper is gone, and with it what it had not written.

@@ -15,7 +15,7 @@ use http::{Response, StatusCode, Version};
 use hyper::body::Body as HttpBody;
 
 use super::problem::Problem;
-use super::response::{Body, X_REQUEST_ID};
+use super::response::{Body, X_REQUEST_ID, joined};
 use super::unsent::{NoRoom, Unsent};
 use crate::limits::REQUEST_ID_MAX;
 use crate::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
@@ -23,7 +23,7 @@ use crate::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
 /// A head that is longer than the contract allows (414, 431), or that the next server might read differently (400).
 pub fn check_head(parts: &Parts) -> Result<Said<'_>, Problem> {
     let (mut host, mut coding, mut headers_len) = (Given::default(), Given::default(), 0);
-    let (mut origin, mut fetch_site) = (Given::default(), None);
+    let (mut origin, mut fetch_site, mut form) = (Given::default(), None, BodyForm::default());
     // One look at each: there are fewer of them than steps in two searches.
     for (name, value) in &parts.headers {
         // As on the wire: `name: value\r\n`.
@@ -36,6 +36,10 @@ pub fn check_head(parts: &Parts) -> Result<Said<'_>, Problem> {
             origin.add(value);
         } else if name == SEC_FETCH_SITE {
             fetch_site = Some(value);
+        } else if name == CONTENT_ENCODING {
+            form.is_encoded |= !value.as_bytes().eq_ignore_ascii_case(b"identity");
+        } else if name == EXPECT {
+            form.is_asked_for = true;
         }
     }
     check_host(&host, parts.version)?;
@@ -49,19 +53,29 @@ pub fn check_head(parts: &Parts) -> Result<Said<'_>, Problem> {
         let reason = format!("the headers have {headers_len} bytes in all, at most {HEADERS_MAX} are allowed");
         return Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason));
     }
-    Ok(Said { host: host.value, origin: origin.value, origin_again: origin.again, fetch_site })
+    Ok(Said { host: host.value, origin: origin.value, origin_again: origin.again, fetch_site, form })
 }
 
 /// The header in which browsers say where a call comes from: no page can set it by itself.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The parts of a head about where a request goes and where it comes from.
+/// The parts of a head about where a request goes, where it comes from, and how it comes.
 #[derive(Clone, Copy, Debug)]
 pub struct Said<'a> {
     pub(super) host: Option<&'a HeaderValue>,
     pub(super) origin: Option<&'a HeaderValue>,
     pub(super) origin_again: bool,
     pub(super) fetch_site: Option<&'a HeaderValue>,
+    pub form: BodyForm,
+}
+
+/// How a body comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyForm {
+    /// Not as it is.
+    is_encoded: bool,
+    /// Not before the client is told to send it.
+    is_asked_for: bool,
 }
 
 /// The value of a header that may be given once.
@@ -111,25 +125,23 @@ fn check_coding(coding: &Given<'_>) -> Result<(), Problem> {
 /// does not come in one piece needs `room` for the rest of it (503).
 ///
 /// The returned bytes share memory with the connection's buffer: drop them before waiting for anything else.
-pub async fn read_body<B>(headers: &HeaderMap, body: B, body_timeout: Duration, room: &Unsent) -> Result<Bytes, Problem>
+pub async fn read_body<B>(form: BodyForm, body: B, body_timeout: Duration, room: &Unsent) -> Result<Bytes, Problem>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    for encoding in headers.get_all(CONTENT_ENCODING) {
-        if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") {
-            let reason = "content-encoding is not supported, send the body as it is";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
-        }
+    if form.is_encoded {
+        let reason = "content-encoding is not supported, send the body as it is";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
     }
     // A client that asked first has sent nothing yet, and an endless upload is not worth reading.
     let announced = body.size_hint().lower();
-    if announced > BODY_DRAIN_MAX || (announced > BODY_MAX as u64 && headers.contains_key(EXPECT)) {
+    if announced > BODY_DRAIN_MAX || (announced > BODY_MAX as u64 && form.is_asked_for) {
         return Err(too_large().and_close());
     }
-    match patiently(collect(body, room), body_timeout).await {
+    match patiently(pin!(collect(body, room)), body_timeout).await {
         Some(read) => read,
         None => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -194,9 +206,9 @@ fn too_large() -> Problem {
 }
 
 /// `Some` if `future` ends within `limit`. hyper only begins to read a body once it is asked for one, so the first poll
-/// is hardly ever ready and the second nearly always is; only then is it worth setting a timer.
-async fn patiently<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
-    let mut future = pin!(future);
+/// is hardly ever ready and the second nearly always is; only then is it worth setting a timer. The timer is on the heap:
+/// every request would have room for it otherwise.
+async fn patiently<F: Future>(mut future: Pin<&mut F>, limit: Duration) -> Option<F::Output> {
     let mut asked = false;
     let soon = poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -210,7 +222,7 @@ async fn patiently<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
     .await;
     match soon {
         Some(output) => Some(output),
-        None => tokio::time::timeout(limit, future).await.ok(),
+        None => Box::pin(tokio::time::timeout(limit, future)).await.ok(),
     }
 }
 
@@ -221,8 +233,9 @@ pub struct RequestId(HeaderValue);
 impl RequestId {
     /// The caller's `X-Request-Id` if it is 1 to 128 visible ASCII characters, else a new one.
     pub fn of(headers: &HeaderMap) -> Self {
-        match headers.get(X_REQUEST_ID) {
-            Some(value) if is_acceptable(value.as_bytes()) => {
+        // A look at each takes less than a search: there are few.
+        match headers.iter().find(|(name, _)| *name == X_REQUEST_ID) {
+            Some((_, value)) if is_acceptable(value.as_bytes()) => {
                 // Copied, as the original shares memory with the connection's buffer and this may outlive the request.
                 RequestId(HeaderValue::from_bytes(value.as_bytes()).expect("it was a header value before"))
             }
@@ -232,18 +245,15 @@ impl RequestId {
 
     /// Unique within this process by its counter, and against other processes by their random prefixes.
     fn make() -> Self {
-        static PREFIX: OnceLock<u32> = OnceLock::new();
+        static PREFIX: OnceLock<String> = OnceLock::new();
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let prefix = PREFIX.get_or_init(|| {
             let mut bytes = [0; 4];
             getrandom::fill(&mut bytes).expect("the operating system has randomness");
-            u32::from_ne_bytes(bytes)
+            format!("{:08x}-", u32::from_ne_bytes(bytes))
         });
-        let mut text = Vec::with_capacity(24);
-        push_hex(&mut text, u64::from(*prefix), 8);
-        text.push(b'-');
-        push_hex(&mut text, COUNT.fetch_add(1, Ordering::Relaxed), 6);
-        RequestId(HeaderValue::from_maybe_shared(Bytes::from(text)).expect("hex digits and a hyphen"))
+        let mut digits = [0; 16];
+        RequestId(joined([prefix, hex(COUNT.fetch_add(1, Ordering::Relaxed), &mut digits)]))
     }
 
     pub fn as_str(&self) -> &str {
@@ -255,15 +265,18 @@ impl RequestId {
     }
 }
 
-/// In at least so many digits. It does the work of `write!` in a tenth of its instructions: every request has an id.
-fn push_hex(text: &mut Vec<u8>, value: u64, digits_min: usize) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut digits = [0; 16];
-    for (place, digit) in digits.iter_mut().rev().enumerate() {
-        *digit = DIGITS[(value >> (4 * place) & 0xf) as usize];
+/// A number in at least six digits. It does the work of `write!` in a twentieth of its instructions: every request has
+/// an id.
+fn hex(value: u64, digits: &mut [u8; 16]) -> &str {
+    const DIGITS_MIN: u32 = 6;
+    let len = (u64::BITS - value.leading_zeros()).div_ceil(4).max(DIGITS_MIN);
+    let digits = &mut digits[..len as usize];
+    let mut rest = value;
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(rest & 0xf) as usize];
+        rest >>= 4;
     }
-    let needed = digits.iter().position(|&digit| digit != b'0').map_or(0, |first| digits.len() - first);
-    text.extend_from_slice(&digits[digits.len() - needed.max(digits_min)..]);
+    std::str::from_utf8(digits).expect("digits are ASCII")
 }
 
 fn is_acceptable(id: &[u8]) -> bool {
@@ -310,7 +323,7 @@ mod tests {
 
     async fn read(sizes: &[usize]) -> Result<usize, u16> {
         let room = Unsent::at_most(BODY_MAX);
-        let read = read_body(&HeaderMap::new(), pieces(sizes), Duration::from_secs(10), &room).await;
+        let read = read_body(BodyForm::default(), pieces(sizes), Duration::from_secs(10), &room).await;
         assert_eq!(room.bytes(), 0, "given back");
         read.map(|body| body.len()).map_err(|problem| problem.status.as_u16())
     }
@@ -336,7 +349,7 @@ mod tests {
     async fn a_body_that_stalls_is_408() {
         let body = Pieces { pieces: VecDeque::from([Bytes::from("{")]), stalls: true };
         let room = Unsent::at_most(BODY_MAX);
-        let problem = read_body(&HeaderMap::new(), body, Duration::from_secs(10), &room).await.unwrap_err();
+        let problem = read_body(BodyForm::default(), body, Duration::from_secs(10), &room).await.unwrap_err();
         assert_eq!(problem.status, StatusCode::REQUEST_TIMEOUT);
         assert_eq!(problem.reason, "the body did not arrive within 10 s");
     }
@@ -345,8 +358,7 @@ mod tests {
     async fn bodies_that_do_not_end_have_a_budget_and_those_in_one_piece_need_none() {
         let room = Unsent::at_most(3 * BODY_MAX);
         let stalled = || Pieces { pieces: VecDeque::from([Bytes::from(vec![b'x'; 2_000])]), stalls: true };
-        let headers = HeaderMap::new();
-        let read = |body: Pieces| read_body(&headers, body, Duration::from_secs(10), &room);
+        let read = |body: Pieces| read_body(BodyForm::default(), body, Duration::from_secs(10), &room);
         let mut under_way: Vec<_> = (0..3).map(|_| Box::pin(read(stalled()))).collect();
         for body in &mut under_way {
             assert!(tokio::time::timeout(Duration::from_secs(1), body).await.is_err());
@@ -363,9 +375,10 @@ mod tests {
     #[tokio::test]
     async fn encoded_bodies_are_415() {
         for (encoding, expected) in [("identity", Ok(2)), ("Identity", Ok(2)), ("gzip", Err(415)), ("", Err(415))] {
-            let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))]);
+            let request = http::Request::builder().header(HOST, "h").header(CONTENT_ENCODING, encoding);
+            let form = check_head(&request.body(()).unwrap().into_parts().0).unwrap().form;
             let room = Unsent::at_most(BODY_MAX);
-            let read = read_body(&headers, pieces(&[2]), Duration::from_secs(10), &room).await;
+            let read = read_body(form, pieces(&[2]), Duration::from_secs(10), &room).await;
             assert_eq!(read.map(|b| b.len()).map_err(|problem| problem.status.as_u16()), expected, "{encoding}");
         }
     }
@@ -437,21 +450,17 @@ mod tests {
     }
 
     #[test]
-    fn hex_has_as_many_digits_as_it_needs_and_no_fewer_than_asked() {
-        for (value, digits_min, expected) in [
-            (0, 6, "000000"),
-            (0xabc, 6, "000abc"),
-            (0x12_3456, 6, "123456"),
-            (0x12_3456_789a, 6, "123456789a"),
-            (0, 0, ""),
+    fn hex_has_as_many_digits_as_it_needs_and_no_fewer_than_six() {
+        for (value, expected) in [
+            (0, "000000"),
+            (0xabc, "000abc"),
+            (0x12_3456, "123456"),
+            (0x123_4567, "1234567"),
+            (0x12_3456_789a, "123456789a"),
+            (u64::MAX, "ffffffffffffffff"),
         ] {
-            let mut text = Vec::new();
-            push_hex(&mut text, value, digits_min);
-            assert_eq!(String::from_utf8(text).unwrap(), expected);
+            assert_eq!(hex(value, &mut [0; 16]), expected);
         }
-        let mut text = Vec::new();
-        push_hex(&mut text, u64::MAX, 6);
-        assert_eq!(text, b"ffffffffffffffff");
     }
 
     #[test]

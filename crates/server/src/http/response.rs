@@ -286,6 +286,19 @@ fn with_headers(headers: &HeaderMap, status: StatusCode, id: &RequestId, body: B
     response
 }
 
+/// A header value of some short parts, [`JOINED_MAX`] bytes at most in all. Its bytes are allocated once, at their length.
+pub fn joined<const N: usize>(parts: [&str; N]) -> HeaderValue {
+    let (mut bytes, mut len) = ([0; JOINED_MAX], 0);
+    for part in parts {
+        bytes[len..len + part.len()].copy_from_slice(part.as_bytes());
+        len += part.len();
+    }
+    HeaderValue::from_bytes(&bytes[..len]).expect("the parts are visible ASCII")
+}
+
+/// Two numbers of twenty digits with a dot between them fit.
+const JOINED_MAX: usize = 64;
+
 /// Fills in a header that is open, or sets it anew.
 pub fn fill_in(headers: &mut HeaderMap, name: FilledIn, value: HeaderValue) {
     match headers.iter_mut().nth(name as usize) {
@@ -302,9 +315,10 @@ pub fn is_open(headers: &HeaderMap, name: FilledIn) -> bool {
     }
 }
 
-/// An answer is about to leave: a header that no layer filled in is none.
+/// An answer is about to leave: a header that no layer filled in is none. The service's name is the last that is filled
+/// in.
 pub(super) fn close(headers: &mut HeaderMap) {
-    if headers.values().take(FILLED_IN.len()).any(HeaderValue::is_empty) {
+    if is_open(headers, FilledIn::Service) {
         for name in &FILLED_IN {
             if headers.get(name).is_some_and(HeaderValue::is_empty) {
                 headers.remove(name);

@@ -142,7 +142,7 @@ impl Site {
     /// 421 unless this is a name of ours. The usual one is known without a look at the others.
     fn check_name(&self, name: Option<&[u8]>) -> Result<(), Problem> {
         let Some(name) = name else { return Ok(()) };
-        if self.names == Names::Any || without_port(name) == b"localhost" {
+        if self.names == Names::Any || matches!(without_port(name), b"localhost" | b"127.0.0.1") {
             return Ok(());
         }
         // `check_host` leaves no other bytes than those of names.

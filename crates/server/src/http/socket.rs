@@ -84,6 +84,9 @@ impl Watched {
 pub(super) struct Line(Arc<OwnedWriteHalf>);
 
 impl Line {
+    /// `true` where `hung_up` resolves.
+    pub(super) const TELLS_OF_LEAVING: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
     /// Resolves once the peer has closed its sending side or reset the connection, also when bytes it sent before that
     /// are still unread.
     #[cfg(any(target_os = "linux", target_os = "android"))]
