@@ -79,6 +79,22 @@ bugs! {
     ResendWithoutPosition,
     FencedOwnerWrites,
     EpochNotRaised,
+    // The cluster: found in its own world.
+    JoinRevives,
+    BuriedWithoutCompare,
+    EpochKeptOnTake,
+    TakenWithoutBurial,
+    AlreadyThereByPosition,
+    AppendIgnoresOwner,
+    CheckpointByFenced,
+    SweptPastCheckpoint,
+}
+
+impl Bug {
+    /// Returns whether it is a bug of the cluster, which shows only where there are several nodes.
+    pub fn is_of_cluster(self) -> bool {
+        self >= Bug::JoinRevives
+    }
 }
 
 thread_local! {

@@ -1,0 +1,6 @@
+//! Everything that is tested from outside.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+mod conformance;
+mod record;
