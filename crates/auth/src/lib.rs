@@ -13,6 +13,7 @@
 //! trait. The server knows which request needs which action, and what a refusal looks like over HTTP.
 
 pub mod attempts;
+mod basic;
 pub mod bearer;
 mod bucket;
 pub mod certificate;

@@ -13,6 +13,7 @@ use http::header::{AUTHORIZATION, COOKIE};
 use tokio::sync::Semaphore;
 
 use crate::attempts::Attempts;
+use crate::basic;
 use crate::bearer::cache::Cache;
 use crate::bearer::{self, Unverified};
 use crate::certificate::ClientCert;
@@ -183,8 +184,9 @@ impl SignOn {
         match (authorizations.next(), authorizations.next()) {
             (None, _) => {}
             (Some(authorization), None) => {
-                return match bearer_token(authorization.as_bytes()) {
-                    Ok(token) => self.look_at_token(token, attempt),
+                return match Credential::read(authorization.as_bytes()) {
+                    Ok(Credential::Bearer(token)) => self.look_at_token(token, attempt),
+                    Ok(Credential::Basic(pair)) => self.look_at_api_token(&pair.token, Some(&pair.user), attempt),
                     Err(reason) => Err(self.failed(attempt, None, reason)),
                 };
             }
@@ -213,13 +215,7 @@ impl SignOn {
     fn look_at_token(&self, token: &str, attempt: Attempt) -> Result<Looked, Refused> {
         let now = attempt.now;
         if token.starts_with(token::PREFIX) {
-            return match self.tokens.find(token.as_bytes(), now.unix_s) {
-                Found::Principal(principal) => Ok(Looked::Known(principal.into())),
-                Found::Expired => Err(self.failed(attempt, Some(Source::Token), "the API token has expired")),
-                Found::Unknown => {
-                    Err(self.failed(attempt, Some(Source::Token), "the API token is unknown or was revoked"))
-                }
-            };
+            return self.look_at_api_token(token, None, attempt);
         }
         let digest = Digest::of(token.as_bytes());
         // The usual case, before another look at every byte of it.
@@ -251,6 +247,19 @@ impl SignOn {
             return Err(self.failed(attempt, None, bearer::BearerError::TooLong.to_string()));
         }
         Ok(Looked::Ask(Question { token: token.to_owned(), way, attempt }))
+    }
+
+    /// A token of the configuration. A `user`, which Basic authentication brings along, has to be the token's name.
+    fn look_at_api_token(&self, token: &str, user: Option<&str>, attempt: Attempt) -> Result<Looked, Refused> {
+        let reason = match self.tokens.find(token.as_bytes(), attempt.now.unix_s) {
+            Found::Principal(principal) if basic::fits(user, &principal.name) => {
+                return Ok(Looked::Known(principal.into()));
+            }
+            Found::Principal(_) => "the user must be the name of the API token that is the password, or -",
+            Found::Expired => "the API token has expired",
+            Found::Unknown => "the API token is unknown or was revoked",
+        };
+        Err(self.failed(attempt, Some(Source::Token), reason))
     }
 
     /// Checks a token, with the provider's help if need be.
@@ -344,16 +353,32 @@ impl Oidc {
     }
 }
 
-/// The token of `Authorization: Bearer …`. The scheme's case does not matter.
-fn bearer_token(authorization: &[u8]) -> Result<&str, &'static str> {
-    const WRONG: &str = "the Authorization header must be Bearer and a token";
-    let text = std::str::from_utf8(authorization).map_err(|_| WRONG)?;
-    let (scheme, token) = text.split_once(' ').ok_or(WRONG)?;
-    let token = token.trim();
-    // Without a way out in the middle this takes many bytes at once: tokens are long, and come with every request.
-    let is_graphic = token.bytes().fold(true, |is_graphic, byte| is_graphic & byte.is_ascii_graphic());
-    let is_token = !token.is_empty() && is_graphic;
-    if scheme.eq_ignore_ascii_case("bearer") && is_token { Ok(token) } else { Err(WRONG) }
+/// The credential of an `Authorization` header.
+enum Credential<'a> {
+    Bearer(&'a str),
+    Basic(basic::Pair),
+}
+
+impl<'a> Credential<'a> {
+    /// Reads the header. The scheme's case does not matter.
+    fn read(authorization: &'a [u8]) -> Result<Self, &'static str> {
+        const WRONG: &str =
+            "the Authorization header must be Bearer and a token, or Basic and a user with an API token";
+        let text = std::str::from_utf8(authorization).map_err(|_| WRONG)?;
+        let (scheme, token) = text.split_once(' ').ok_or(WRONG)?;
+        let token = token.trim();
+        // Without a way out in the middle this takes many bytes at once: tokens are long, and come with every request.
+        let is_graphic = token.bytes().fold(true, |is_graphic, byte| is_graphic & byte.is_ascii_graphic());
+        if token.is_empty() || !is_graphic {
+            Err(WRONG)
+        } else if scheme.eq_ignore_ascii_case("bearer") {
+            Ok(Credential::Bearer(token))
+        } else if scheme.eq_ignore_ascii_case("basic") {
+            basic::Pair::decode(token).map(Credential::Basic)
+        } else {
+            Err(WRONG)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ pub fn document(audience: Audience, settings: &Settings) -> Value {
         },
         "servers": [{"url": settings.public_url.as_deref().unwrap_or("/")}],
         "tags": tags,
-        // Neither is needed unless the operator asks for it.
-        "security": [{}, {"bearer": []}],
+        // None is needed unless the operator asks for it.
+        "security": [{}, {"bearer": []}, {"basic": []}],
         "paths": paths,
         "components": {
             "schemas": schemas(settings),

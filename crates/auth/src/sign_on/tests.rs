@@ -96,12 +96,49 @@ fn a_wrong_credential_is_refused_and_not_passed_over() {
     for (peer, headers) in [
         (ELSEWHERE, [("authorization", "Bearer lh_wrong")]),
         (ELSEWHERE, [("authorization", "Bearer eyJ.eyJ.x")]),
+        (ELSEWHERE, [("authorization", "Basic eDp5")]),
+        (ELSEWHERE, [("authorization", "Basic nonsense")]),
+        (ELSEWHERE, [("authorization", "Digest eDp5")]),
         (ELSEWHERE, [("x-remote-user", "root")]),
         (PROXY, [("x-remote-user", "root")]),
     ] {
         let refused = look(&it, peer, &headers, Some(&cert));
         assert!(matches!(refused, Err(Refused::Invalid { .. })), "{headers:?} {refused:?}");
     }
+}
+
+#[test]
+fn basic_brings_an_api_token_and_its_name() {
+    use base64::Engine as _;
+    let (it, bearer) = sign_on();
+    let token = bearer.strip_prefix("Bearer ").unwrap();
+    let basic = |pair: String| format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+    let told = |pair: String| match look(&it, ELSEWHERE, &[("authorization", &basic(pair))], None) {
+        Err(Refused::Invalid { source: Some(Source::Token), reason }) => Err(reason.into_owned()),
+        other => Ok(other),
+    };
+    for user in ["ci", "-"] {
+        assert_eq!(told(format!("{user}:{token}")), Ok(Ok("ci by token".to_owned())), "{user}");
+    }
+    let wrong_user = "the user must be the name of the API token that is the password, or -";
+    let unknown = "the API token is unknown or was revoked";
+    for (pair, reason) in [
+        (format!(":{token}"), wrong_user),
+        (format!("alice:{token}"), wrong_user),
+        // A wrong password is told the same way whether or not the user is one.
+        (format!("ci:{}", &token[..token.len() - 1]), unknown),
+        ("alice:".to_owned(), unknown),
+        ("ci:eyJ.eyJ.x".to_owned(), unknown),
+    ] {
+        assert_eq!(told(pair.clone()), Err(reason.to_owned()), "{pair}");
+    }
+    // Ten failures with Basic or Bearer count together: five were above.
+    for _ in 0..5 {
+        assert!(told("ci:lh_wrong".to_owned()).is_err());
+    }
+    let wrong = [("authorization", "Bearer lh_wrong")];
+    assert_eq!(look(&it, ELSEWHERE, &wrong, None), Err(Refused::TooMany { retry_after_s: 6 }));
+    assert_eq!(told(format!("ci:{token}")), Ok(Ok("ci by token".to_owned())), "a valid one is served all the same");
 }
 
 #[test]

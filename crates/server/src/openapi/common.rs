@@ -159,6 +159,10 @@ pub(crate) fn security_schemes() -> Value {
             "type": "http", "scheme": "bearer",
             "description": "An API token, or a token of the sign-on provider. Behind a proxy that signs callers on, none.",
         },
+        "basic": {
+            "type": "http", "scheme": "basic",
+            "description": "For clients that know only a user and a password: the password is an API token, the user its name or `-`.",
+        },
     })
 }
 

@@ -37,6 +37,12 @@ impl Member {
     pub(crate) fn bearer(&self) -> String {
         format!("Bearer {}", self.token)
     }
+
+    /// The same credential, as Terraform and Jenkins send it.
+    pub(crate) fn basic(&self, user: &str) -> String {
+        use base64::Engine as _;
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(format!("{user}:{}", self.token)))
+    }
 }
 
 impl Guarded {

@@ -55,6 +55,8 @@ fn error(response: &Response) -> String {
     response.text("error")
 }
 
+const HEADER: &str = "the Authorization header must be Bearer and a token, or Basic and a user with an API token";
+
 #[test]
 fn nobody_gets_past_without_a_token_that_is_known() {
     let World { it, alice, .. } = world("");
@@ -62,8 +64,10 @@ fn nobody_gets_past_without_a_token_that_is_known() {
         (None, 401, r#"Bearer realm="leasehold""#.to_owned()),
         (Some("Bearer lh_0000"), 401, told("the API token is unknown or was revoked")),
         (Some("Bearer nonsense"), 401, told("the token is of a kind that is not accepted here")),
-        (Some("Basic YTpi"), 401, told("the Authorization header must be Bearer and a token")),
-        (Some("Bearer"), 401, told("the Authorization header must be Bearer and a token")),
+        (Some("Basic YTpi"), 401, told("the API token is unknown or was revoked")),
+        (Some("Basic YQ=="), 401, told("the Basic credential must be the base64 of a user, a colon and an API token")),
+        (Some("Bearer"), 401, told(HEADER)),
+        (Some("Digest YTpi"), 401, told(HEADER)),
     ] {
         let headers: Vec<_> = header.map(|value| ("authorization", value)).into_iter().collect();
         let response = it.ask_with(None, &headers, "GET", "/v1/claims/", "");
