@@ -6,9 +6,10 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::faces::{self, Audience, Endpoint, ended, endpoints};
-use crate::http::router;
-use crate::openapi::{Tag, common};
+use crate::faces::ended::EndedError;
+use crate::faces::{self, Audience, Endpoint, endpoints};
+use crate::http::{ErrorBody, router};
+use crate::openapi::{Schema, Tag, common};
 use crate::settings::Settings;
 
 /// The document of a listener with this face, under these settings.
@@ -72,10 +73,10 @@ fn is_alias(endpoint: &router::Endpoint<Endpoint>, all: &[router::Endpoint<Endpo
 }
 
 fn schemas(settings: &Settings) -> Map<String, Value> {
-    let mut all = vec![("Error", common::error_schema()), ended::schema()];
+    let mut all = vec![Schema::shape::<ErrorBody<'_>>(), Schema::shape::<EndedError<'_>>()];
     all.extend(faces::schemas(settings));
     let count = all.len();
-    let schemas: Map<_, _> = all.into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect();
+    let schemas: Map<_, _> = all.into_iter().map(|(name, schema)| (name.into_owned(), schema.into())).collect();
     assert_eq!(schemas.len(), count, "every schema has a name of its own");
     schemas
 }

@@ -2,12 +2,15 @@
 
 use http::{Response, StatusCode};
 use leasehold_engine::Ending;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
 use super::Reply;
-use crate::http::json::write::write_string;
-use crate::http::{Body, Code, error_body_with, response};
-use crate::openapi::{Answer, Schema, code_schema};
+use crate::http::json::to_bytes;
+use crate::http::json::value::May;
+use crate::http::{Body, Code, response};
+use crate::openapi::Answer;
 
 pub(crate) const WORDS: [&str; 5] = ["returned", "expired", "revoked", "withdrawn", "deleted"];
 
@@ -29,28 +32,22 @@ pub(crate) fn answer(
     how: Option<Ending>,
     reply: &Reply<'_>,
 ) -> Response<Body> {
-    let body = error_body_with(code, error, |body| {
-        if let Some(how) = how {
-            body.extend_from_slice(b",\"ended\":");
-            write_string(body, word(how));
-        }
-    });
+    let body = to_bytes(&EndedError { error, code, ended: May(how.map(word)) });
     reply.positioned(response::json(status, reply.id, body))
+}
+
+/// An error about a lease or claim that has ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndedError<'a> {
+    error: &'a str,
+    code: Code,
+    /// How it ended, where that is remembered.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    #[schemars(extend("enum" = WORDS))]
+    ended: May<&'static str>,
 }
 
 /// `answer` for the OpenAPI document.
 pub(crate) fn key_spent(says: &'static str, example: &str) -> Answer {
-    Answer::json(
-        says,
-        Schema::named("EndedError"),
-        &json!({"error": example, "code": "key_spent", "ended": "returned"}),
-    )
-}
-
-pub(crate) fn schema() -> (&'static str, Schema) {
-    let schema = Schema::object()
-        .member("error", Schema::string())
-        .member("code", code_schema())
-        .maybe("ended", Schema::one_of(&WORDS).says("How it ended, where that is remembered."));
-    ("EndedError", schema)
+    Answer::shape::<EndedError<'_>>(says, &json!({"error": example, "code": "key_spent", "ended": "returned"}))
 }

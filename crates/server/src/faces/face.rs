@@ -15,7 +15,7 @@ use crate::driver::Handle;
 use crate::http::router::Params;
 use crate::http::{Body, Problem, RequestId};
 use crate::metrics::Dialect;
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use crate::watch::Observer;
 
@@ -98,7 +98,7 @@ pub(crate) trait Face {
     fn operation(endpoint: Self::Endpoint, settings: &Settings) -> Operation;
 
     /// The schemas that its operations name.
-    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
         Vec::new()
     }
 }

@@ -12,7 +12,7 @@ use crate::auth::{Admission, Caller, Change, From, Guarded, Need};
 use crate::http::router;
 use crate::http::{Body, Problem, RequestId};
 use crate::metrics::Dialect;
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 
 macro_rules! faces {
@@ -38,7 +38,7 @@ macro_rules! faces {
         }
 
         /// The schemas of all faces.
-        pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+        pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
             let mut all = Vec::new();
             $(all.extend(<$face>::schemas(settings));)+
             all

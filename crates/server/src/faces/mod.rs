@@ -12,6 +12,7 @@
 mod claims;
 mod class;
 mod dashboard;
+mod deleted;
 mod denial;
 mod docs;
 pub(crate) mod ended;

@@ -1,6 +1,10 @@
 //! The kind of an error, in one word for programs. The sentence beside it is for people and may change; the word stays.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 
 macro_rules! codes {
     ($($code:ident $name:literal $says:literal),+ $(,)?) => {
@@ -84,6 +88,30 @@ impl Code {
             500.. => Code::Unavailable,
             _ => Code::BadRequest,
         }
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl JsonSchema for Code {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        let meanings: Vec<String> =
+            Code::ALL.iter().map(|code| format!("`{}`: {}", code.as_str(), code.says())).collect();
+        let says = format!("The error, for programs. {}", meanings.join(" "));
+        json_schema!({"type": "string", "enum": names, "description": says})
     }
 }
 

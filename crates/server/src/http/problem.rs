@@ -5,9 +5,12 @@ use std::borrow::Cow;
 
 use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::code::Code;
-use super::json::write::write_string;
+use super::json::to_bytes;
+use super::json::value::May;
 use super::request::RequestId;
 use super::response::{self, Body};
 
@@ -118,12 +121,7 @@ impl Problem {
     }
 
     fn body(&self) -> Vec<u8> {
-        error_body_with(self.code, &self.reason, |body| {
-            if let Some(field) = self.field {
-                body.extend_from_slice(b",\"field\":");
-                write_string(body, field);
-            }
-        })
+        to_bytes(&ErrorBody { error: &self.reason, code: self.code, field: May(self.field) })
     }
 
     pub fn to_response(&self, id: &RequestId) -> Response<Body> {
@@ -150,22 +148,21 @@ impl Problem {
     }
 }
 
-/// `{"error": "reason", "code": "word"}`
-pub fn error_body(code: Code, reason: &str) -> Vec<u8> {
-    error_body_with(code, reason, |_| {})
+/// Every error has at least this.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(crate) struct ErrorBody<'a> {
+    /// The error, for people. Lower case, no full stop.
+    error: &'a str,
+    code: Code,
+    /// The field of the body or parameter of the query at fault, if it is one.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    field: May<&'static str>,
 }
 
-/// `{"error": "reason", "code": "word", …}`: `more` appends further members, each beginning with its comma.
-pub fn error_body_with(code: Code, reason: &str, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut body = Vec::with_capacity(reason.len() + 64);
-    body.extend_from_slice(b"{\"error\":");
-    serde_json::to_writer(&mut body, reason).expect("a string can be written to memory");
-    body.extend_from_slice(b",\"code\":\"");
-    body.extend_from_slice(code.as_str().as_bytes());
-    body.push(b'"');
-    more(&mut body);
-    body.push(b'}');
-    body
+/// `{"error": "reason", "code": "word"}`
+pub fn error_body(code: Code, reason: &str) -> Vec<u8> {
+    to_bytes(&ErrorBody { error: reason, code, field: May(None) })
 }
 
 #[cfg(test)]
@@ -197,10 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_escaped_and_more_members_follow() {
-        let body =
-            error_body_with(Code::NoneFree, "a \"quoted\" one", |body| body.extend_from_slice(b",\"waiting\":3"));
-        assert_eq!(String::from_utf8(body).unwrap(), r#"{"error":"a \"quoted\" one","code":"none_free","waiting":3}"#);
+    fn reasons_are_escaped_and_the_field_follows() {
+        let body = Problem::about("ttl", "a \"quoted\" one").body();
+        let expected = r#"{"error":"a \"quoted\" one","code":"bad_request","field":"ttl"}"#;
+        assert_eq!(String::from_utf8(body).unwrap(), expected);
+        assert_eq!(error_body(Code::NoneFree, "no"), br#"{"error":"no","code":"none_free"}"#);
     }
 
     #[test]

@@ -166,24 +166,6 @@ pub(crate) fn security_schemes() -> Value {
     })
 }
 
-pub(crate) fn error_schema() -> Schema {
-    Schema::object()
-        .member("error", Schema::string().says("The error, for people. Lower case, no full stop."))
-        .member("code", code_schema())
-        .maybe(
-            "field",
-            Schema::string().says("The field of the body or parameter of the query at fault, if it is one."),
-        )
-        .says("Every error has at least this.")
-}
-
-/// The same for programs.
-pub(crate) fn code_schema() -> Schema {
-    let meanings: Vec<String> = Code::ALL.iter().map(|code| format!("`{}`: {}", code.as_str(), code.says())).collect();
-    let names: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    Schema::one_of(&names).says(format!("The error, for programs. {}", meanings.join(" ")))
-}
-
 /// The limits that hold everywhere, for the introduction.
 pub(crate) fn limits_in_words() -> String {
     format!(

@@ -5,6 +5,5 @@ pub(crate) mod common;
 mod operation;
 mod schema;
 
-pub(crate) use common::code_schema;
 pub(crate) use operation::{Answer, Operation, Tag};
-pub(crate) use schema::Schema;
+pub(crate) use schema::{NamedSchema, Schema};

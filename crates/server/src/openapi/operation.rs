@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use http::{Method, StatusCode};
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::common;
 use super::schema::Schema;
-use crate::http::Code;
+use crate::http::{Code, ErrorBody};
 
 /// How operations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,6 +203,11 @@ impl Answer {
         Answer::empty(description).content("application/json", content)
     }
 
+    /// JSON as this struct is written.
+    pub(crate) fn shape<T: JsonSchema>(description: &'static str, example: &Value) -> Self {
+        Answer::json(description, Schema::to::<T>(), example)
+    }
+
     /// Text of another type.
     pub(crate) fn text(description: &'static str, content_type: &str) -> Self {
         Answer::empty(description).content(content_type, json!({"schema": {"type": "string"}}))
@@ -215,7 +221,7 @@ impl Answer {
 
     /// The usual error. Its example has the usual code of its status.
     pub(crate) fn error(description: &'static str, example: &str) -> Self {
-        Answer::json(description, Schema::named("Error"), &json!({"error": example}))
+        Answer::json(description, Schema::to::<ErrorBody<'_>>(), &json!({"error": example}))
     }
 
     /// Another code than the usual one of its status.

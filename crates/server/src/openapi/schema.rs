@@ -1,7 +1,16 @@
 //! Schemas put together in code: JSON Schema as OpenAPI 3.1 has it, member by member. Where the code has a limit by
-//! name, the schema is given that name, so that the two cannot differ.
+//! name, the schema is given that name, so that the two cannot differ. The schema of an answer comes from the struct that
+//! is also its bytes.
 
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value, json};
+
+/// A schema and its name in the document.
+pub(crate) type NamedSchema = (Cow<'static, str>, Schema);
 
 /// The schema of a value.
 #[derive(Clone, Debug)]
@@ -75,6 +84,22 @@ impl Schema {
         Schema::any().with("$ref", format!("#/components/schemas/{name}"))
     }
 
+    /// The name of a struct, for a schema that refers to it.
+    pub(crate) fn to<T: JsonSchema>() -> Self {
+        Schema::named(&T::schema_name())
+    }
+
+    /// The schema of an answer, from its struct: the fields are the members, their comments the descriptions.
+    pub(crate) fn shape<T: JsonSchema>() -> NamedSchema {
+        let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        let mut schema = T::json_schema(&mut settings.into_generator());
+        RecursiveTransform(plainly).transform(&mut schema);
+        (T::schema_name(), Schema(schema.ensure_object().clone()))
+    }
+
     /// A value that fits one of these.
     pub(crate) fn either(schemas: impl IntoIterator<Item = Schema>) -> Self {
         let schemas: Vec<Value> = schemas.into_iter().map(Value::from).collect();
@@ -98,14 +123,6 @@ impl Schema {
     pub(crate) fn maybe(mut self, name: &str, schema: Schema) -> Self {
         let properties = self.0.get_mut("properties").and_then(Value::as_object_mut);
         properties.expect("only objects have members").insert(name.to_owned(), schema.into());
-        self
-    }
-
-    /// That, or null.
-    #[must_use]
-    pub(crate) fn or_null(mut self) -> Self {
-        let kind = self.0.get("type").cloned().expect("a member that may be null has a type");
-        self.0.insert("type".to_owned(), json!([kind, "null"]));
         self
     }
 
@@ -161,6 +178,16 @@ impl Schema {
     pub(crate) fn with(mut self, keyword: &str, value: impl Into<Value>) -> Self {
         self.0.insert(keyword.to_owned(), value.into());
         self
+    }
+}
+
+/// Comments are one line in the document, and how wide a number is in Rust is no matter of callers.
+fn plainly(schema: &mut schemars::Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
+    if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+        schema.remove("format");
     }
 }
 

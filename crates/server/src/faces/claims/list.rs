@@ -11,12 +11,13 @@ use leasehold_engine::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::wire::{ClaimListed, Resource};
 use super::{filter, wire};
 use crate::auth::Caller;
 use crate::driver::Handle;
 use crate::faces::{Reply, ask, unserved};
-use crate::http::json::shown;
-use crate::http::json::write::{Object, array, array_pieces};
+use crate::http::json::pieces::{array, array_pieces};
+use crate::http::json::{append, shown};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::limits::PAGE_BYTES_MAX;
@@ -100,7 +101,7 @@ impl Page {
         &self,
         reply: &Reply<'_>,
         shown: Shown<T>,
-        write: impl Fn(&mut Object, &T) + Send + 'static,
+        write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
     ) -> Response<Body> {
         let Shown { items, bytes, has_more } = shown;
         let link = has_more.then(|| self.next_link(items.len()));
@@ -186,7 +187,9 @@ pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> 
             Some(next) if !shown.has_more => after = next,
             _ => {
                 let base_url = page.base_url.clone();
-                return Ok(page.answer(&reply, shown, move |object, view| wire::write_listed(object, &base_url, view)));
+                return Ok(
+                    page.answer(&reply, shown, move |bytes, view| append(bytes, &ClaimListed::of(&base_url, view)))
+                );
             }
         }
     }
@@ -216,7 +219,7 @@ pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestI
             shown.add(view, len, page.limit);
         }
         if next.is_none() || shown.has_more {
-            return Ok(page.answer(&reply, shown, wire::write_resource));
+            return Ok(page.answer(&reply, shown, |bytes, view| append(bytes, &Resource::of(view))));
         }
         after = next;
     }
@@ -247,11 +250,9 @@ mod tests {
 
     #[test]
     fn pieces_make_the_same_array() {
-        for count in [0, 1, 2, 1_000, 5_000] {
+        for count in [0, 1, 2, 1_000, 50_000] {
             let items: Vec<u64> = (0..count).collect();
-            let write = |object: &mut Object, item: &u64| {
-                object.integer("n", *item);
-            };
+            let write = |bytes: &mut Vec<u8>, item: &u64| append(bytes, item);
             let whole = array(&items, write);
             let pieces: Vec<bytes::Bytes> = array_pieces(items, write).collect();
             assert!(

@@ -18,11 +18,14 @@ use super::face::{Face, Received, Rows, Service};
 use super::{Reply, ask, unserved};
 use crate::auth::{self, Admission, Caller, Change, Need, no_such_claim};
 use crate::driver::Handle;
+use crate::faces::deleted::Deleted;
+use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint, Subject};
+use wire::{Claim, Resource};
 
 pub(crate) struct Claims;
 
@@ -92,7 +95,7 @@ impl Face for Claims {
         openapi::operation(endpoint, settings)
     }
 
-    fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas(settings)
     }
 }
@@ -125,7 +128,7 @@ fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) ->
             let mut response = response::json(
                 status,
                 reply.id,
-                wire::claim(&subject.base_url, &view, reply.asked_at, subject.clamped),
+                to_bytes(&Claim::of(&subject.base_url, &view, reply.asked_at, subject.clamped)),
             );
             if subject.endpoint == Endpoint::Create {
                 let url = wire::claim_url(&subject.base_url, view.id);
@@ -135,8 +138,8 @@ fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) ->
             response
         }
         Ok(Engine::ClaimEnded(_)) => response::empty(StatusCode::NO_CONTENT, reply.id),
-        Ok(Engine::Resource(view)) => response::json(StatusCode::OK, reply.id, wire::resource(&view)),
-        Ok(Engine::Unconfigured(was_there)) => response::json(StatusCode::OK, reply.id, wire::deleted(was_there)),
+        Ok(Engine::Resource(view)) => response::json(StatusCode::OK, reply.id, to_bytes(&Resource::of(&view))),
+        Ok(Engine::Unconfigured(deleted)) => response::json(StatusCode::OK, reply.id, to_bytes(&Deleted { deleted })),
         Ok(other) => unreachable!("no call to a claim is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, reply),
     };

@@ -5,16 +5,16 @@ use leasehold_engine::limits::DURATION_MAX_US;
 use serde_json::{Value, json};
 
 use super::routes::Endpoint;
+use super::wire::{Claim, ClaimConflict, ClaimHolder, ClaimListed, Resource, STATUSES, StatusChange};
+use crate::faces::deleted::Deleted;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
-use crate::faces::{ended, terms};
 use crate::http::Code;
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, NAME_MAX};
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
 const CLAIM: &str = "0b9a8c1e-6f2d-4b57-9e3a-c5d1f0a7b842";
-const STATUSES: [&str; 7] = ["waiting", "active", "expired", "released", "revoked", "aborted", "withdrawn"];
 
 pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
     match action {
@@ -37,7 +37,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             ),
         Endpoint::List => filters(new("listClaims", "List claims, oldest first")).answers(
             200,
-            Answer::json("A page of them.", Schema::array(Schema::named("ClaimListed")), &json!([waiting()])).header("Link"),
+            Answer::json("A page of them.", Schema::array(Schema::to::<ClaimListed<'_>>()), &json!([waiting()])).header("Link"),
         ),
         Endpoint::Show => listening(one("showClaim", "See a claim"), settings)
             .says("With `wait`, the answer comes when its status changes, or after that long.")
@@ -55,10 +55,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .answers(404, no_claim())
             .answers(
                 409,
-                Answer::json(
-                    "The claim is not in a status in which this can be done.",
-                    Schema::named("ClaimConflict"),
-                    &json!({
+                Answer::shape::<ClaimConflict<'_>>("The claim is not in a status in which this can be done.", &json!({
                         "error": "the claim is expired, it can no longer be changed", "code": "ended", "status": "expired",
                         "ended": "expired",
                     }),
@@ -66,18 +63,18 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             ),
         Endpoint::ListResources => paged(Operation::new(Tag::Resources, "listResources", "List resources by name")).answers(
             200,
-            Answer::json("A page of them.", Schema::array(Schema::named("Resource")), &json!([resource()])).header("Link"),
+            Answer::json("A page of them.", Schema::array(Schema::to::<Resource<'_>>()), &json!([resource()])).header("Link"),
         ),
         Endpoint::ShowResource => resource_in_path("showResource", "See who holds a resource and who waits")
-            .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource()))
+            .answers(200, Answer::shape::<Resource<'_>>("The resource.", &resource()))
             .answers(404, no_resource()),
         Endpoint::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
             .says("Raising activates waiting claims at once, in order. Lowering recalls no lease.")
             .body("ResourceSettings", &json!({"capacity": 4}))
-            .answers(200, Answer::json("The resource.", Schema::named("Resource"), &resource())),
+            .answers(200, Answer::shape::<Resource<'_>>("The resource.", &resource())),
         Endpoint::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
             .says("Claims are left as they are.")
-            .answers(200, Answer::json("`deleted` is true if it had been set.", Schema::named("Deleted"), &json!({"deleted": true}))),
+            .answers(200, Answer::shape::<Deleted>("`deleted` is true if it had been set.", &json!({"deleted": true}))),
     }
 }
 
@@ -152,7 +149,7 @@ fn paged(operation: Operation) -> Operation {
 }
 
 fn claim_answer(description: &'static str, example: &Value) -> Answer {
-    Answer::json(description, Schema::named("Claim"), example)
+    Answer::shape::<Claim<'_>>(description, example)
 }
 
 fn no_claim() -> Answer {
@@ -201,40 +198,12 @@ fn resource() -> Value {
     })
 }
 
-fn holders(says: &str) -> Schema {
-    Schema::array(Schema::named("ClaimHolder")).says(says)
-}
-
-fn claim_schema() -> Schema {
-    Schema::object()
-        .member("id", Schema::uuid())
-        .member("url", Schema::string().with("format", "uri"))
-        .member("resource", Schema::string())
-        .member("status", Schema::one_of(&STATUSES))
-        .member("created", Schema::time())
-        .member("timeout", Schema::seconds().says("Seconds it has once it is active."))
-        .maybe("ttl", Schema::seconds().says("Seconds left, while it is active."))
-        .member("metadata", Schema::any().says("As it was given."))
-        .maybe("owner", Schema::string().says("The caller that made it, where callers sign on."))
-        .member("user_data", Schema::any().says("The same under its other name."))
-        .member("waiting_duration", Schema::seconds().says("Seconds it waited, or has waited so far."))
-        .maybe("active_duration", Schema::seconds().says("Seconds it was active, if it ever was."))
-        .member("status_history", Schema::array(Schema::named("StatusChange")))
-        .maybe("token", Schema::token())
-        .maybe("queue_position", Schema::count().minimum(1).says("While it waits; 1 is next."))
-        .maybe("holders", holders("While it waits: what it waits for, the first 16 by slot."))
-        .maybe(
-            "holders_in_all",
-            Schema::count().says("While it waits, where not all holders are shown: how many there are."),
-        )
-}
-
-pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
     let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000);
     let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", settings.max_metadata / 1024));
     vec![
         (
-            "ClaimRequest",
+            "ClaimRequest".into(),
             Schema::object()
                 .member("resource", name())
                 .maybe(
@@ -249,7 +218,7 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 .and_no_other(),
         ),
         (
-            "ClaimUpdate",
+            "ClaimUpdate".into(),
             Schema::object()
                 .maybe(
                     "ttl",
@@ -260,38 +229,14 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                 .with("minProperties", 1)
                 .and_no_other(),
         ),
-        ("Claim", terms::document(claim_schema(), Schema::maybe)),
-        ("ClaimListed", claim_schema()),
+        Schema::shape::<Claim<'_>>(),
+        Schema::shape::<ClaimListed<'_>>(),
+        Schema::shape::<StatusChange>(),
+        Schema::shape::<ClaimHolder>(),
+        Schema::shape::<ClaimConflict<'_>>(),
+        Schema::shape::<Resource<'_>>(),
         (
-            "StatusChange",
-            Schema::object().member("status", Schema::one_of(&STATUSES)).member("timestamp", Schema::time()),
-        ),
-        (
-            "ClaimHolder",
-            Schema::object()
-                .member("id", Schema::uuid().says("A claim."))
-                .member("since", Schema::time().says("Since when it is active, or waits.")),
-        ),
-        (
-            "ClaimConflict",
-            Schema::object()
-                .member("error", Schema::string())
-                .member("code", Schema::one_of(&[Code::Waiting.as_str(), Code::Ended.as_str()]))
-                .member("status", Schema::one_of(&STATUSES))
-                .maybe("ended", Schema::one_of(&ended::WORDS).says("How it ended, if it has.")),
-        ),
-        (
-            "Resource",
-            Schema::object()
-                .member("name", Schema::string())
-                .member("capacity", Schema::count().says("How many claims may be active at once."))
-                .member("in_use", Schema::count())
-                .member("waiting", Schema::count())
-                .member("holders", holders("The active claims, at most 1000 by slot."))
-                .member("queue", holders("The first of the waiting claims, next one first.")),
-        ),
-        (
-            "ResourceSettings",
+            "ResourceSettings".into(),
             Schema::object().member("capacity", Schema::count().maximum(settings.max_count)).and_no_other(),
         ),
     ]

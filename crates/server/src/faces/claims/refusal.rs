@@ -1,12 +1,12 @@
 //! The words of a refusal for a claimant.
 
 use http::{Response, StatusCode};
-use leasehold_engine::{Ending, Refusal};
+use leasehold_engine::Refusal;
 
-use super::wire::ending_name;
+use super::wire::{ClaimConflict, ending_name};
 use crate::auth::no_such_claim;
 use crate::faces::{Reply, denial, ended};
-use crate::http::json::write::Object;
+use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
@@ -16,13 +16,15 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
     let problem = match refusal {
         Refusal::Ended(how) => {
             let error = format!("the claim is {}, it can no longer be changed", ending_name(*how));
-            return Ok(conflict(&error, Code::Ended, ending_name(*how), Some(*how), reply));
+            return Ok(conflict(&ClaimConflict::ended(&error, *how), reply));
         }
         Refusal::StillWaiting => {
-            return Ok(waiting("the claim is waiting, it has no ttl and nothing to release", reply));
+            let error = "the claim is waiting, it has no ttl and nothing to release";
+            return Ok(conflict(&ClaimConflict::waits(error), reply));
         }
         Refusal::Contended => {
-            return Ok(waiting("the claim is waiting, the resource is held by others", reply));
+            let error = "the claim is waiting, the resource is held by others";
+            return Ok(conflict(&ClaimConflict::waits(error), reply));
         }
         Refusal::NoSuchClaim => no_such_claim(),
         Refusal::NoSuchResource => {
@@ -51,16 +53,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
     Ok(reply.positioned(problem.to_response(reply.id)))
 }
 
-fn waiting(error: &str, reply: &Reply<'_>) -> Response<Body> {
-    conflict(error, Code::Waiting, "waiting", None, reply)
-}
-
 /// 409 that says which status the claim has.
-fn conflict(error: &str, code: Code, status: &str, ended: Option<Ending>, reply: &Reply<'_>) -> Response<Body> {
-    let mut object = Object::new();
-    object.string("error", error).string("code", code.as_str()).string("status", status);
-    if let Some(how) = ended {
-        object.string("ended", ended::word(how));
-    }
-    reply.positioned(response::json(StatusCode::CONFLICT, reply.id, object.end()))
+fn conflict(conflict: &ClaimConflict<'_>, reply: &Reply<'_>) -> Response<Body> {
+    reply.positioned(response::json(StatusCode::CONFLICT, reply.id, to_bytes(conflict)))
 }

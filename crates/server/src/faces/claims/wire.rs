@@ -1,23 +1,100 @@
-//! Claims and claimed resources as JSON.
+//! Claims and claimed resources as JSON: the shapes of answers, from which their bytes and their schemas come.
 
-use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, Holder, ResourceView, Time};
+use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, ResourceView, Time};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use crate::faces::ended;
 use crate::faces::terms::Terms;
-use crate::http::json::write::{Object, array};
+use crate::http::Code;
+use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Raw, Rfc3339};
 
-/// The answer to a call about this claim. Lists leave out the terms: they are for its holder.
-pub(super) fn claim(base_url: &str, view: &ClaimView, asked_at: Time, clamped: bool) -> Vec<u8> {
-    let mut object = Object::new();
-    write_claim(&mut object, base_url, view);
-    if let Some(ttl_us) = view.ttl_us {
-        Terms { asked_at, now: view.now, deadline: view.now.plus(ttl_us), clamped }.write(&mut object);
-    }
-    object.end()
+pub(super) const STATUSES: [&str; 7] = ["waiting", "active", "expired", "released", "revoked", "aborted", "withdrawn"];
+
+/// A claim, one of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ClaimListed<'a> {
+    id: Id,
+    #[schemars(extend("format" = "uri"))]
+    url: String,
+    resource: &'a str,
+    #[schemars(extend("enum" = STATUSES))]
+    status: &'static str,
+    created: Rfc3339,
+    /// Seconds it has once it is active.
+    timeout: FloatSeconds,
+    /// Seconds left, while it is active.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    ttl: May<FloatSeconds>,
+    /// As it was given.
+    metadata: Raw<'a>,
+    /// The same under its other name.
+    user_data: Raw<'a>,
+    /// The caller that made it, where callers sign on.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    owner: May<&'a str>,
+    /// Seconds it waited, or has waited so far.
+    waiting_duration: FloatSeconds,
+    /// Seconds it was active, if it ever was.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    active_duration: May<FloatSeconds>,
+    status_history: Vec<StatusChange>,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    token: May<FencingToken>,
+    /// While it waits; 1 is next.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    #[schemars(range(min = 1))]
+    queue_position: May<u32>,
+    /// While it waits: what it waits for, the first 16 by slot.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    holders: May<Vec<ClaimHolder>>,
+    /// While it waits, where not all holders are shown: how many there are.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    holders_in_all: May<u32>,
 }
 
-/// One of a list.
-pub(super) fn write_listed(object: &mut Object, base_url: &str, view: &ClaimView) {
-    write_claim(object, base_url, view);
+impl<'a> ClaimListed<'a> {
+    pub(super) fn of(base_url: &str, view: &'a ClaimView) -> Self {
+        // Under both names: callers of the deployed service look for the second.
+        let metadata = Raw(view.metadata.as_deref().unwrap_or("null"));
+        let waits = view.queue_position.is_some();
+        let holders_in_all = Some(view.holders_in_all).filter(|&all| waits && all as usize > view.holders.len());
+        ClaimListed {
+            id: Id(view.id.0),
+            url: claim_url(base_url, view.id),
+            resource: &view.resource,
+            status: status_name(view.status),
+            created: Rfc3339(view.history.created.0),
+            timeout: FloatSeconds(view.timeout_us),
+            ttl: May(view.ttl_us.map(FloatSeconds)),
+            metadata,
+            user_data: metadata,
+            owner: May(view.owner.as_deref()),
+            waiting_duration: FloatSeconds(view.waiting_us),
+            active_duration: May(view.active_us.map(FloatSeconds)),
+            status_history: history(view),
+            token: May(view.token.map(|token| FencingToken(token.0))),
+            queue_position: May(view.queue_position),
+            holders: May(waits.then(|| holders(&view.holders))),
+            holders_in_all: May(holders_in_all),
+        }
+    }
+}
+
+/// The answer to a call about a claim. Lists leave out the terms: they are for its holder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Claim<'a> {
+    #[serde(flatten)]
+    claim: ClaimListed<'a>,
+    #[serde(flatten)]
+    terms: Option<Terms>,
+}
+
+impl<'a> Claim<'a> {
+    pub(super) fn of(base_url: &str, view: &'a ClaimView, asked_at: Time, clamped: bool) -> Self {
+        let terms = |ttl_us| Terms::new(asked_at, view.now, view.now.plus(ttl_us), clamped);
+        Claim { claim: ClaimListed::of(base_url, view), terms: view.ttl_us.map(terms) }
+    }
 }
 
 /// About how long a claim is.
@@ -36,57 +113,49 @@ pub(super) fn claim_url(base_url: &str, claim: ClaimId) -> String {
     format!("{base_url}/v1/claims/{}/", uuid::Uuid::from_u128(claim.0))
 }
 
-fn write_claim(object: &mut Object, base_url: &str, view: &ClaimView) {
-    object
-        .uuid("id", view.id.0)
-        .string("url", &claim_url(base_url, view.id))
-        .string("resource", &view.resource)
-        .string("status", status_name(view.status))
-        .time("created", view.history.created.0)
-        .float_seconds("timeout", view.timeout_us);
-    if let Some(ttl_us) = view.ttl_us {
-        object.float_seconds("ttl", ttl_us);
-    }
-    // Under both names: callers of the deployed service look for the second.
-    let metadata = view.metadata.as_deref().unwrap_or("null");
-    object.raw("metadata", metadata).raw("user_data", metadata);
-    if let Some(owner) = &view.owner {
-        object.string("owner", owner);
-    }
-    object.float_seconds("waiting_duration", view.waiting_us);
-    if let Some(active_us) = view.active_us {
-        object.float_seconds("active_duration", active_us);
-    }
-    write_history(object, view);
-    if let Some(token) = view.token {
-        object.integer("token", token.0);
-    }
-    if let Some(position) = view.queue_position {
-        object.integer("queue_position", position.into());
-        write_holders(object, "holders", &view.holders);
-        if view.holders_in_all as usize > view.holders.len() {
-            object.integer("holders_in_all", view.holders_in_all.into());
-        }
-    }
+/// A status that a claim came to have.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StatusChange {
+    #[schemars(extend("enum" = STATUSES))]
+    status: &'static str,
+    timestamp: Rfc3339,
 }
 
-fn write_history(object: &mut Object, view: &ClaimView) {
+fn history(view: &ClaimView) -> Vec<StatusChange> {
     let history = &view.history;
     // Every claim enters the queue, also one that is active at once.
     let waiting = Some(("waiting", history.created));
     let active = history.active.map(|wall| ("active", wall));
     let ended = history.ended.map(|(how, wall)| (ending_name(how), wall));
-    let entries: Vec<_> = [waiting, active, ended].into_iter().flatten().collect();
-    let json = array(&entries, |object, (status, wall)| {
-        object.string("status", status).time("timestamp", wall.0);
-    });
-    object.name("status_history").extend_from_slice(&json);
+    let changes = [waiting, active, ended].into_iter().flatten();
+    changes.map(|(status, wall)| StatusChange { status, timestamp: Rfc3339(wall.0) }).collect()
 }
 
-pub(super) fn resource(view: &ResourceView) -> Vec<u8> {
-    let mut object = Object::new();
-    write_resource(&mut object, view);
-    object.end()
+/// A named resource, its holders and its queue.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Resource<'a> {
+    name: &'a str,
+    /// How many claims may be active at once.
+    capacity: u32,
+    in_use: u32,
+    waiting: u32,
+    /// The active claims, at most 1000 by slot.
+    holders: Vec<ClaimHolder>,
+    /// The first of the waiting claims, next one first.
+    queue: Vec<ClaimHolder>,
+}
+
+impl<'a> Resource<'a> {
+    pub(super) fn of(view: &'a ResourceView) -> Self {
+        Resource {
+            name: view.resource.name().expect("a claimed resource has a name"),
+            capacity: view.capacity,
+            in_use: view.in_use,
+            waiting: view.waiting,
+            holders: holders(&view.holders),
+            queue: holders(&view.queue),
+        }
+    }
 }
 
 /// About how long a resource is.
@@ -94,27 +163,42 @@ pub(super) fn resource_len(view: &ResourceView) -> usize {
     128 + view.resource.name().map_or(0, |name| name.len()) + (view.holders.len() + view.queue.len()) * HOLDER_LEN
 }
 
-pub(super) fn write_resource(object: &mut Object, view: &ResourceView) {
-    object
-        .string("name", view.resource.name().expect("a claimed resource has a name"))
-        .integer("capacity", view.capacity.into())
-        .integer("in_use", view.in_use.into())
-        .integer("waiting", view.waiting.into());
-    write_holders(object, "holders", &view.holders);
-    write_holders(object, "queue", &view.queue);
+/// A claim that holds a resource, or waits for it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ClaimHolder {
+    /// A claim.
+    id: Id,
+    /// Since when it is active, or waits.
+    since: Rfc3339,
 }
 
-fn write_holders(object: &mut Object, name: &str, holders: &[Holder]) {
-    let json = array(holders, |object, holder| {
-        object.uuid("id", holder.claim.0).time("since", holder.since.0);
-    });
-    object.name(name).extend_from_slice(&json);
+fn holders(holders: &[leasehold_engine::Holder]) -> Vec<ClaimHolder> {
+    holders.iter().map(|holder| ClaimHolder { id: Id(holder.claim.0), since: Rfc3339(holder.since.0) }).collect()
 }
 
-pub(super) fn deleted(was_there: bool) -> Vec<u8> {
-    let mut object = Object::new();
-    object.boolean("deleted", was_there);
-    object.end()
+/// The claim is not in a status in which this can be done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ClaimConflict<'a> {
+    error: &'a str,
+    #[schemars(extend("enum" = [Code::Waiting.as_str(), Code::Ended.as_str()]))]
+    code: &'static str,
+    #[schemars(extend("enum" = STATUSES))]
+    status: &'static str,
+    /// How it ended, if it has.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    #[schemars(extend("enum" = ended::WORDS))]
+    ended: May<&'static str>,
+}
+
+impl<'a> ClaimConflict<'a> {
+    pub(super) fn waits(error: &'a str) -> Self {
+        ClaimConflict { error, code: Code::Waiting.as_str(), status: "waiting", ended: May(None) }
+    }
+
+    pub(super) fn ended(error: &'a str, how: Ending) -> Self {
+        let ended = May(Some(ended::word(how)));
+        ClaimConflict { error, code: Code::Ended.as_str(), status: ending_name(how), ended }
+    }
 }
 
 pub(super) fn status_name(status: ClaimStatus) -> &'static str {

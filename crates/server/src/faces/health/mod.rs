@@ -11,7 +11,7 @@ use super::face::{Face, Received, Rows, Service};
 use crate::auth::{Admission, Need};
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics;
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
 
@@ -71,7 +71,7 @@ impl Face for Health {
         openapi::operation(endpoint)
     }
 
-    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas()
     }
 }

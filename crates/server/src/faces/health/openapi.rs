@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::routes::Endpoint;
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
     match endpoint {
@@ -38,9 +38,9 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
     Operation::new(Tag::Service, id, summary)
 }
 
-pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
+pub(super) fn schemas() -> Vec<NamedSchema> {
     vec![
-        ("Health", Schema::object().member("status", Schema::constant("ok"))),
-        ("Readiness", Schema::object().member("status", Schema::constant("ready"))),
+        ("Health".into(), Schema::object().member("status", Schema::constant("ok"))),
+        ("Readiness".into(), Schema::object().member("status", Schema::constant("ready"))),
     ]
 }

@@ -16,7 +16,7 @@ use super::{Reply, ask_about, unserved};
 use crate::auth::{self, Admission, Caller, Change, Need};
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint, Subject};
 
@@ -71,7 +71,7 @@ impl Face for Lock {
         openapi::operation(endpoint, settings)
     }
 
-    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas()
     }
 }

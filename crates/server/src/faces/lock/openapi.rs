@@ -5,13 +5,12 @@ use leasehold_engine::limits::TOKEN_MAX;
 use serde_json::{Value, json};
 
 use super::routes::{DEFAULT_JOB, Endpoint};
+use super::wire::{LockHeld, LockReleased, LockSeen, LockTaken, NotTheHolder};
 use crate::duration::format_us;
-use crate::faces::ended::key_spent;
+use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::document_key;
-use crate::faces::terms;
-use crate::http::Code;
 use crate::limits::NAME_MAX;
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
 pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
@@ -40,12 +39,12 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             )
             .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
             .query("token", "Renew the grant of this token, and take no other.", token())
-            .answers(200, Answer::json("It is yours.", Schema::named("LockTaken"), &taken()))
+            .answers(200, Answer::shape::<LockTaken<'_>>("It is yours.", &taken()))
             .answers(
                 409,
                 Answer::json(
                     "It is another's, or in its grace, and `Retry-After` says for how long; or not held under the token that was given.",
-                    Schema::either([Schema::named("LockHeld"), Schema::named("EndedError")]),
+                    Schema::either([Schema::to::<LockHeld<'_>>(), Schema::to::<EndedError<'_>>()]),
                     &held(),
                 ),
             )
@@ -66,18 +65,12 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .required_query("client", "The name of the caller's run.", name().example("laptop-a"))
             .answers(
                 200,
-                Answer::json(
-                    "It is free, or the next in line has it.",
-                    Schema::named("LockReleased"),
-                    &json!({"message": "lock released", "success": true, "job": "default"}),
+                Answer::shape::<LockReleased<'_>>("It is free, or the next in line has it.", &json!({"message": "lock released", "success": true, "job": "default"}),
                 ),
             )
             .answers(
                 403,
-                Answer::json(
-                    "It was not this client's to release.",
-                    Schema::named("NotTheHolder"),
-                    &json!({
+                Answer::shape::<NotTheHolder<'_>>("It was not this client's to release.", &json!({
                         "error": "client does not hold the lock", "code": "not_the_holder", "success": false, "job": "default",
                     }),
                 ),
@@ -85,7 +78,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
         Endpoint::Show => new("showLock", "See who holds the lock")
             .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
             .query("client", "Whose place in line to show.", Schema::string())
-            .answers(200, Answer::json("The lock.", Schema::named("LockSeen"), &seen())),
+            .answers(200, Answer::shape::<LockSeen<'_>>("The lock.", &seen())),
     }
 }
 
@@ -128,73 +121,12 @@ fn held() -> Value {
     })
 }
 
-pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
-    let errors = ["lock held by another client", "grace period active"];
-    let yes = || Schema::constant(true);
-    let no = || Schema::constant(false);
-    let expires_at = || Schema::time().says("When it expires, no later than it really does.");
-    let grace_until = || Schema::time().says("Until then only the last holder may come back.");
+pub(crate) fn schemas() -> Vec<NamedSchema> {
     vec![
-        (
-            "LockTaken",
-            terms::document(
-                Schema::object()
-                    .member("holder", Schema::string())
-                    .member("expires_at", expires_at())
-                    .member("grace_until", grace_until())
-                    .member("success", yes())
-                    .member("job", Schema::string())
-                    .member("message", Schema::string().says("`acquired`, `acquired from <previous>` or `renewed`."))
-                    .member("token", Schema::token()),
-                Schema::member,
-            ),
-        ),
-        (
-            "LockHeld",
-            Schema::object()
-                .member("error", Schema::one_of(&errors))
-                .member("code", Schema::one_of(&[Code::Locked.as_str(), Code::Grace.as_str()]))
-                .member("holder", Schema::string())
-                .member("expires_at", expires_at())
-                .member("grace_until", grace_until())
-                .member("success", no())
-                .member("job", Schema::string())
-                .member("message", Schema::one_of(&errors)),
-        ),
-        (
-            "LockReleased",
-            Schema::object()
-                .member("message", Schema::one_of(&["lock released", "wait withdrawn"]))
-                .member("success", yes())
-                .member("job", Schema::string()),
-        ),
-        (
-            "NotTheHolder",
-            Schema::object()
-                .member("error", Schema::constant("client does not hold the lock"))
-                .member("code", Schema::constant(Code::NotTheHolder.as_str()))
-                .member("success", no())
-                .member("job", Schema::string()),
-        ),
-        (
-            "LockSeen",
-            terms::document_rest(
-                Schema::object()
-                    .member("holder", Schema::string().says("Empty when no client has had it."))
-                    .maybe("expires_at", expires_at())
-                    .member("is_expired", Schema::boolean().says("True when no client holds it now."))
-                    .maybe("grace_until", grace_until())
-                    .maybe("success", yes())
-                    .member("job", Schema::string())
-                    .maybe("message", Schema::one_of(&["held", "in grace", "expired"]))
-                    .maybe("token", Schema::token())
-                    .maybe("waiting", Schema::count().says("Clients in line, where one is asked for."))
-                    .maybe(
-                        "queue_position",
-                        Schema::count().minimum(1).or_null().says("Its place; 1 is next, null when it does not wait."),
-                    ),
-                Schema::maybe,
-            ),
-        ),
+        Schema::shape::<LockTaken<'_>>(),
+        Schema::shape::<LockHeld<'_>>(),
+        Schema::shape::<LockReleased<'_>>(),
+        Schema::shape::<NotTheHolder<'_>>(),
+        Schema::shape::<LockSeen<'_>>(),
     ]
 }

@@ -3,9 +3,9 @@
 use http::{Response, StatusCode};
 use leasehold_engine::{LockView, Refusal};
 
-use super::wire::write_holder;
+use super::wire::{LockHeld, NotTheHolder};
 use crate::faces::{Reply, denial, ended};
-use crate::http::json::write::Object;
+use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
@@ -15,10 +15,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
     match refusal {
         Refusal::Locked { lock, in_grace } => Ok(locked(lock, *in_grace, reply)),
         Refusal::NotTheHolder => {
-            let mut object = Object::new();
-            object.string("error", "client does not hold the lock").string("code", Code::NotTheHolder.as_str());
-            object.boolean("success", false).string("job", job);
-            Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, object.end())))
+            let body = to_bytes(&NotTheHolder::of(job));
+            Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, body)))
         }
         Refusal::NotHeld { how } => {
             Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, "the lock is not held under this token", *how, reply))
@@ -47,18 +45,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
 }
 
 fn locked(lock: &LockView, in_grace: bool, reply: &Reply<'_>) -> Response<Body> {
-    let (error, code) =
-        if in_grace { ("grace period active", Code::Grace) } else { ("lock held by another client", Code::Locked) };
-    let mut object = Object::new();
-    object.string("error", error).string("code", code.as_str());
-    let mut rest_us = 0;
-    if let Some(holder) = &lock.holder {
-        write_holder(&mut object, holder, lock.now);
-        object.time_ms("grace_until", lock.now.wall_at(holder.grace_until).0);
-        rest_us = holder.grace_until.since(lock.now.at);
-    }
-    object.boolean("success", false).string("job", &lock.job).string("message", error);
-    let mut response = response::json(StatusCode::CONFLICT, reply.id, object.end());
+    let mut response = response::json(StatusCode::CONFLICT, reply.id, to_bytes(&LockHeld::of(lock, in_grace)));
+    let rest_us = lock.holder.as_ref().map_or(0, |holder| holder.grace_until.since(lock.now.at));
     response::set_retry_after(&mut response, rest_us.div_ceil(1_000_000));
     reply.positioned(response)
 }

@@ -1,66 +1,215 @@
-//! Locks as JSON.
+//! Locks as JSON: the shapes of answers, from which their bytes and their schemas come.
+
+use std::borrow::Cow;
 
 use leasehold_engine::{LockHolder, LockNews, LockView, Moment, PlaceView, Reply, Time};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::faces::terms::{Terms, write_rest};
-use crate::http::json::write::Object;
+use crate::faces::terms::{Rest, Terms};
+use crate::http::Code;
+use crate::http::json::to_bytes;
+use crate::http::json::value::{FencingToken, Fixed, May, Rfc3339};
 
-pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bool) -> Vec<u8> {
-    let Some(holder) = &view.holder else { return unheld(&view.job) };
-    let mut object = Object::new();
-    let message = match news {
-        LockNews::Seen => {
-            write_seen(&mut object, view, holder);
-            return object.end();
-        }
-        LockNews::Renewed => "renewed".to_owned(),
-        LockNews::Acquired { from: None } => "acquired".to_owned(),
-        LockNews::Acquired { from: Some(previous) } => format!("acquired from {previous}"),
-    };
-    write_holder(&mut object, holder, view.now);
-    object.time_ms("grace_until", view.now.wall_at(holder.grace_until).0);
-    object.boolean("success", true).string("job", &view.job).string("message", &message);
-    object.integer("token", holder.token.0);
-    Terms { asked_at, now: view.now.at, deadline: holder.deadline, clamped }.write(&mut object);
-    object.end()
+const ERRORS: [&str; 2] = ["lock held by another client", "grace period active"];
+
+/// The holder and its time.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Held<'a> {
+    holder: &'a str,
+    /// When it expires, no later than it really does.
+    expires_at: Rfc3339,
+    /// Until then only the last holder may come back.
+    grace_until: Rfc3339,
 }
 
-fn write_seen(object: &mut Object, view: &LockView, holder: &LockHolder) {
-    write_holder(object, holder, view.now);
-    object.boolean("is_expired", holder.deadline <= view.now.at);
-    object.time_ms("grace_until", view.now.wall_at(holder.grace_until).0);
-    object.boolean("success", true).string("job", &view.job).string("message", state_of(holder, view.now));
-    object.integer("token", holder.token.0);
-    write_rest(object, holder.deadline.since(view.now.at));
+impl<'a> Held<'a> {
+    fn of(holder: &'a LockHolder, now: Moment) -> Self {
+        Held { holder: &holder.client, expires_at: expires_at(holder, now), grace_until: grace_until(holder, now) }
+    }
+}
+
+/// The lock was taken or renewed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LockTaken<'a> {
+    #[serde(flatten)]
+    held: Held<'a>,
+    success: Fixed<true>,
+    job: &'a str,
+    /// `acquired`, `acquired from <previous>` or `renewed`.
+    message: Cow<'static, str>,
+    token: FencingToken,
+    #[serde(flatten)]
+    terms: Terms,
+}
+
+/// The lock as it is. Of one that no client has had there is little to say.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LockSeen<'a> {
+    /// Empty when no client has had it.
+    holder: &'a str,
+    /// When it expires, no later than it really does.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    expires_at: May<Rfc3339>,
+    /// True when no client holds it now.
+    is_expired: bool,
+    /// Until then only the last holder may come back.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    grace_until: May<Rfc3339>,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    success: May<Fixed<true>>,
+    job: &'a str,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    #[schemars(extend("enum" = ["held", "in grace", "expired"]))]
+    message: May<&'static str>,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    token: May<FencingToken>,
+    #[serde(flatten)]
+    rest: Option<Rest>,
+    /// Clients in line, where one is asked for.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    waiting: May<u32>,
+    /// Its place; 1 is next, null when it does not wait.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    #[schemars(range(min = 1))]
+    queue_position: May<Option<u32>>,
+}
+
+/// The lock is another's, or in its grace.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LockHeld<'a> {
+    #[schemars(extend("enum" = ERRORS))]
+    error: &'static str,
+    #[schemars(extend("enum" = [Code::Locked.as_str(), Code::Grace.as_str()]))]
+    code: &'static str,
+    /// Missing only where the lock became free just as the wait for it ended.
+    #[serde(flatten)]
+    #[schemars(required)]
+    held: Option<Held<'a>>,
+    success: Fixed<false>,
+    job: &'a str,
+    #[schemars(extend("enum" = ERRORS))]
+    message: &'static str,
+}
+
+/// The lock was let go, or a place in its queue.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LockReleased<'a> {
+    #[schemars(extend("enum" = ["lock released", "wait withdrawn"]))]
+    message: &'static str,
+    success: Fixed<true>,
+    job: &'a str,
+}
+
+pub(super) fn released(job: &str, message: &'static str) -> Vec<u8> {
+    to_bytes(&LockReleased { message, success: Fixed, job })
+}
+
+/// The lock was not this client's to release.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct NotTheHolder<'a> {
+    #[schemars(extend("const" = "client does not hold the lock"))]
+    error: &'static str,
+    #[schemars(extend("const" = Code::NotTheHolder.as_str()))]
+    code: &'static str,
+    success: Fixed<false>,
+    job: &'a str,
+}
+
+impl<'a> NotTheHolder<'a> {
+    pub(super) fn of(job: &'a str) -> Self {
+        NotTheHolder { error: "client does not hold the lock", code: Code::NotTheHolder.as_str(), success: Fixed, job }
+    }
+}
+
+impl<'a> LockSeen<'a> {
+    fn of(view: &'a LockView) -> Self {
+        let Some(holder) = &view.holder else { return LockSeen::unheld(&view.job) };
+        LockSeen {
+            holder: &holder.client,
+            expires_at: May(Some(expires_at(holder, view.now))),
+            is_expired: holder.deadline <= view.now.at,
+            grace_until: May(Some(grace_until(holder, view.now))),
+            success: May(Some(Fixed)),
+            message: May(Some(state_of(holder, view.now))),
+            token: May(Some(FencingToken(holder.token.0))),
+            rest: Some(Rest::of(holder.deadline.since(view.now.at))),
+            ..LockSeen::unheld(&view.job)
+        }
+    }
+
+    /// A lock that no client has had: the two members that the published design has, and the job that its suite asks
+    /// for.
+    fn unheld(job: &'a str) -> Self {
+        LockSeen {
+            holder: "",
+            expires_at: May(None),
+            is_expired: true,
+            grace_until: May(None),
+            success: May(None),
+            job,
+            message: May(None),
+            token: May(None),
+            rest: None,
+            waiting: May(None),
+            queue_position: May(None),
+        }
+    }
+}
+
+impl<'a> LockHeld<'a> {
+    pub(super) fn of(lock: &'a LockView, in_grace: bool) -> Self {
+        let [held, grace] = ERRORS;
+        let (error, code) = if in_grace { (grace, Code::Grace) } else { (held, Code::Locked) };
+        LockHeld {
+            error,
+            code: code.as_str(),
+            held: lock.holder.as_ref().map(|holder| Held::of(holder, lock.now)),
+            success: Fixed,
+            job: &lock.job,
+            message: error,
+        }
+    }
+}
+
+pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bool) -> Vec<u8> {
+    let (Some(holder), Some(message)) = (&view.holder, message(news)) else { return to_bytes(&LockSeen::of(view)) };
+    to_bytes(&LockTaken {
+        held: Held::of(holder, view.now),
+        success: Fixed,
+        job: &view.job,
+        message,
+        token: FencingToken(holder.token.0),
+        terms: Terms::new(asked_at, view.now.at, holder.deadline, clamped),
+    })
+}
+
+fn message(news: &LockNews) -> Option<Cow<'static, str>> {
+    match news {
+        LockNews::Seen => None,
+        LockNews::Renewed => Some("renewed".into()),
+        LockNews::Acquired { from: None } => Some("acquired".into()),
+        LockNews::Acquired { from: Some(previous) } => Some(format!("acquired from {previous}").into()),
+    }
 }
 
 /// A lock as one of its clients sees it.
 pub(super) fn place(view: &PlaceView) -> Vec<u8> {
     let Reply::Lock(lock, _) = &view.seen else { unreachable!("a place in a lock's queue is shown with the lock") };
-    let Some(holder) = &lock.holder else { return unheld(&lock.job) };
-    let mut object = Object::new();
-    write_seen(&mut object, lock, holder);
-    object.integer("waiting", view.waiting.into());
-    object.optional_integer("queue_position", view.queue_position.map(u64::from));
-    object.end()
+    let mut seen = LockSeen::of(lock);
+    if lock.holder.is_some() {
+        seen.waiting = May(Some(view.waiting));
+        seen.queue_position = May(Some(view.queue_position));
+    }
+    to_bytes(&seen)
 }
 
-/// A lock that no client has had: the two members that the published design has, and the job that its suite asks for.
-fn unheld(job: &str) -> Vec<u8> {
-    let mut object = Object::new();
-    object.string("holder", "").boolean("is_expired", true).string("job", job);
-    object.end()
+fn expires_at(holder: &LockHolder, now: Moment) -> Rfc3339 {
+    Rfc3339::to_ms(now.wall_at(holder.deadline).0)
 }
 
-pub(super) fn released(job: &str, message: &str) -> Vec<u8> {
-    let mut object = Object::new();
-    object.string("message", message).boolean("success", true).string("job", job);
-    object.end()
-}
-
-/// Holder and expiry: the members every answer about a held lock begins with.
-pub(super) fn write_holder(object: &mut Object, holder: &LockHolder, now: Moment) {
-    object.string("holder", &holder.client).time_ms("expires_at", now.wall_at(holder.deadline).0);
+fn grace_until(holder: &LockHolder, now: Moment) -> Rfc3339 {
+    Rfc3339::to_ms(now.wall_at(holder.grace_until).0)
 }
 
 fn state_of(holder: &LockHolder, now: Moment) -> &'static str {

@@ -14,11 +14,14 @@ use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
 use super::{Reply, ask_about, unserved};
 use crate::auth::{self, Admission, Caller, Change, Need};
+use crate::faces::deleted::Deleted;
+use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint, Subject};
+use wire::{GivenUp, Lease, LeaseSeen, Pool, PoolSeen, Returned};
 
 pub(crate) struct Pools;
 
@@ -68,20 +71,23 @@ impl Face for Pools {
         openapi::operation(endpoint, settings)
     }
 
-    fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas(settings)
     }
 }
 
 fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
-        Ok(Engine::Resource(view)) => wire::pool(subject.pool, &view, subject.endpoint == Endpoint::Show),
-        Ok(Engine::Place(place)) => wire::place(subject.pool, &place),
-        Ok(Engine::Spent(had)) => wire::given_up(had),
-        Ok(Engine::Unconfigured(was_there)) => wire::flag("deleted", was_there),
-        Ok(Engine::Lease(view)) if subject.endpoint == Endpoint::ShowLease => wire::lease(&view),
-        Ok(Engine::Lease(view)) => wire::granted(&view, reply.asked_at, subject.clamped),
-        Ok(Engine::Returned(was_held)) => wire::flag("returned", was_held),
+        Ok(Engine::Resource(view)) if subject.endpoint == Endpoint::Show => {
+            to_bytes(&PoolSeen::of(subject.pool, &view))
+        }
+        Ok(Engine::Resource(view)) => to_bytes(&Pool::of(subject.pool, &view)),
+        Ok(Engine::Place(place)) => to_bytes(&PoolSeen::by_borrower(subject.pool, &place)),
+        Ok(Engine::Spent(had)) => to_bytes(&GivenUp::of(had)),
+        Ok(Engine::Unconfigured(deleted)) => to_bytes(&Deleted { deleted }),
+        Ok(Engine::Lease(view)) if subject.endpoint == Endpoint::ShowLease => to_bytes(&LeaseSeen::of(&view)),
+        Ok(Engine::Lease(view)) => to_bytes(&Lease::of(&view, reply.asked_at, subject.clamped)),
+        Ok(Engine::Returned(returned)) => to_bytes(&Returned { returned }),
         Ok(other) => unreachable!("no call to a pool is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, reply),
     };

@@ -4,12 +4,13 @@
 use serde_json::{Value, json};
 
 use super::routes::Endpoint;
-use crate::faces::ended::key_spent;
+use super::wire::{GivenUp, Lease, LeaseSeen, NoneFree, Pool, PoolSeen, Returned};
+use crate::faces::deleted::Deleted;
+use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::{document_key, document_required_key};
-use crate::faces::terms;
 use crate::http::Code;
 use crate::limits::KEEP_MAX_US;
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
 const POOL: &str = "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01";
@@ -23,14 +24,14 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                  below `count`.",
             )
             .body("PoolSettings", &json!({"count": 3}))
-            .answers(200, Answer::json("The pool.", Schema::named("Pool"), &pool(0)).links_to_borrow()),
+            .answers(200, Answer::shape::<Pool>("The pool.", &pool(0)).links_to_borrow()),
         Endpoint::Show => document_key(new("showPool", "See how much of a pool is in use"))
             .says("With the `Idempotency-Key` of a borrow that waits, also its place in line, and who holds the pool.")
-            .answers(200, Answer::json("The pool. Never a lease.", Schema::named("PoolSeen"), &pool_seen()))
+            .answers(200, Answer::shape::<PoolSeen<'_>>("The pool. Never a lease.", &pool_seen()))
             .answers(404, no_pool()),
         Endpoint::Delete => new("deletePool", "Delete a pool")
             .says("All its leases end, and its waiters get 404 at once.")
-            .answers(200, Answer::json("`deleted` is true if there was one.", Schema::named("Deleted"), &json!({"deleted": true}))),
+            .answers(200, Answer::shape::<Deleted>("`deleted` is true if there was one.", &json!({"deleted": true}))),
         Endpoint::Borrow => document_key(new("borrow", "Borrow a slot"))
             .says(format!(
                 "The lowest free slot is lent for `ttl` seconds. Without one, the call waits in line for up to `wait` seconds: \
@@ -39,14 +40,11 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 settings.max_wait_us / 1_000_000
             ))
             .body("BorrowRequest", &json!({"ttl": 30, "wait": 10}))
-            .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()).links_to_lease())
+            .answers(200, Answer::shape::<Lease>("The lease.", &lease()).links_to_lease())
             .answers(404, no_pool())
             .answers(
                 409,
-                Answer::json(
-                    "No slot became free in time.",
-                    Schema::named("NoneFree"),
-                    &json!({"error": "no resource available", "code": "none_free", "waiting": 2}),
+                Answer::shape::<NoneFree>("No slot became free in time.", &json!({"error": "no resource available", "code": "none_free", "waiting": 2}),
                 )
                 .header("Retry-After"),
             )
@@ -66,10 +64,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             )
             .answers(
                 200,
-                Answer::json(
-                    "The lease or place that was given up.",
-                    Schema::named("GivenUp"),
-                    &json!({"returned": true, "withdrawn": false}),
+                Answer::shape::<GivenUp>("The lease or place that was given up.", &json!({"returned": true, "withdrawn": false}),
                 ),
             )
             .answers(404, no_pool()),
@@ -78,24 +73,21 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .body("ReturnRequest", &json!({"lease": LEASE}))
             .answers(
                 200,
-                Answer::json("True if it was still held.", Schema::named("Returned"), &json!({"returned": true})),
+                Answer::shape::<Returned>("True if it was still held.", &json!({"returned": true})),
             ),
         Endpoint::Renew => new("renewLease", "Keep a slot for longer")
             .says("The lease runs for `ttl` seconds from now. Its position and its token stay.")
             .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
-            .answers(200, Answer::json("The lease.", Schema::named("Lease"), &lease()))
+            .answers(200, Answer::shape::<Lease>("The lease.", &lease()))
             .answers(404, no_pool())
             .answers(
                 409,
-                Answer::json(
-                    "It is no longer held.",
-                    Schema::named("EndedError"),
-                    &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
+                Answer::shape::<EndedError<'_>>("It is no longer held.", &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
                 ),
             ),
         Endpoint::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
-            .answers(200, Answer::json("The lease.", Schema::named("LeaseSeen"), &lease_seen()))
+            .answers(200, Answer::shape::<LeaseSeen>("The lease.", &lease_seen()))
             .answers(
                 404,
                 Answer::error("No such pool, or the lease is not held.", "no such lease").coded(Code::NoSuchLease),
@@ -147,31 +139,20 @@ fn lease_seen() -> Value {
     })
 }
 
-pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
+pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
     let ttl = || Schema::seconds().above_zero().says("Seconds. Longer than the maximum is cut to it.");
     vec![
         (
-            "PoolSettings",
+            "PoolSettings".into(),
             Schema::object()
                 .member("count", Schema::count().maximum(settings.max_count).says("How many slots it has.")),
         ),
-        ("Pool", pool_schema()),
+        Schema::shape::<Pool>(),
+        Schema::shape::<PoolSeen<'_>>(),
+        Schema::shape::<GivenUp>(),
+        Schema::shape::<Deleted>(),
         (
-            "PoolSeen",
-            pool_schema()
-                .member("waiting", Schema::count().says("Callers in line."))
-                .maybe("queue_position", place_schema())
-                .maybe("holder", holder_schema()),
-        ),
-        (
-            "GivenUp",
-            Schema::object()
-                .member("returned", Schema::boolean().says("A lease was held, and is given back."))
-                .member("withdrawn", Schema::boolean().says("A place in line was left.")),
-        ),
-        ("Deleted", Schema::object().member("deleted", Schema::boolean().says("False when there was none."))),
-        (
-            "BorrowRequest",
+            "BorrowRequest".into(),
             Schema::object()
                 .member("ttl", ttl())
                 .maybe("wait", Schema::seconds().default(0).says("How long to stand in line. Cut to the maximum."))
@@ -183,54 +164,15 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<(&'static str, Schema)> {
                     ),
                 ),
         ),
-        ("Lease", terms::document(lease_schema(), Schema::member)),
-        ("LeaseSeen", terms::document_rest(lease_schema(), Schema::member)),
-        (
-            "NoneFree",
-            Schema::object()
-                .member("error", Schema::string())
-                .member("code", Schema::constant(Code::NoneFree.as_str()))
-                .member("waiting", Schema::count().says("Callers in line now.")),
-        ),
-        ("ReturnRequest", Schema::object().member("lease", lease_id())),
-        (
-            "Returned",
-            Schema::object().member(
-                "returned",
-                Schema::boolean().says("False for a lease that expired, was returned before, or never was."),
-            ),
-        ),
-        ("RenewRequest", Schema::object().member("lease", lease_id()).member("ttl", ttl())),
+        Schema::shape::<Lease>(),
+        Schema::shape::<LeaseSeen>(),
+        Schema::shape::<NoneFree>(),
+        ("ReturnRequest".into(), Schema::object().member("lease", lease_id())),
+        Schema::shape::<Returned>(),
+        ("RenewRequest".into(), Schema::object().member("lease", lease_id()).member("ttl", ttl())),
     ]
-}
-
-fn place_schema() -> Schema {
-    Schema::count()
-        .minimum(1)
-        .or_null()
-        .says("The place in line of the key's borrow; 1 is next, null when it does not wait.")
-}
-
-fn holder_schema() -> Schema {
-    Schema::string().or_null().says("The holder of a slot, or the first of them, where callers sign on; else null.")
 }
 
 fn lease_id() -> Schema {
     Schema::uuid().says("The lease, a secret of its borrower.")
-}
-
-fn lease_schema() -> Schema {
-    Schema::object()
-        .member("lease", lease_id())
-        .member("position", Schema::count().says("The slot, from 0. No other live lease has it."))
-        .member("expires_at_unix", Schema::count().says("When it ends, no later than it really does."))
-        .member("token", Schema::token())
-}
-
-fn pool_schema() -> Schema {
-    Schema::object()
-        .member("id", Schema::uuid())
-        .member("count", Schema::count().says("How many slots it has."))
-        .member("in_use", Schema::count().says("Live leases. More than `count` after it was lowered."))
-        .member("available", Schema::count().says("`count` less `in_use`, at least 0."))
 }

@@ -3,8 +3,10 @@
 use http::{Response, StatusCode};
 use leasehold_engine::Refusal;
 
+use super::wire::NoneFree;
 use crate::faces::{Reply, denial, ended};
-use crate::http::{Body, Code, Problem, error_body_with, response};
+use crate::http::json::to_bytes;
+use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
@@ -43,9 +45,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
 }
 
 fn none_free(waiting: u32, reply: &Reply<'_>) -> Response<Body> {
-    let body = error_body_with(Code::NoneFree, "no resource available", |body| {
-        body.extend_from_slice(format!(",\"waiting\":{waiting}").as_bytes());
-    });
+    let body = to_bytes(&NoneFree::of(waiting));
     let mut response = response::json(StatusCode::CONFLICT, reply.id, body);
     response::set_retry_after(&mut response, 1);
     reply.positioned(response)

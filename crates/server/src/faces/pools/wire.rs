@@ -1,74 +1,161 @@
-//! Pools and leases as JSON.
+//! Pools and leases as JSON: the shapes of answers, from which their bytes and their schemas come.
 
 use leasehold_engine::{LeaseView, PlaceView, Reply, ResourceView, Spent, Time};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::faces::terms::{Terms, write_rest};
-use crate::http::json::write::{Object, unix_seconds};
+use crate::faces::terms::{Rest, Terms};
+use crate::http::Code;
+use crate::http::json::value::{FencingToken, Id, May};
+use crate::http::json::write::unix_seconds;
 
-pub(super) fn pool(id: u128, view: &ResourceView, with_waiting: bool) -> Vec<u8> {
-    let mut object = Object::new();
-    write_pool(&mut object, id, view);
-    if with_waiting {
-        object.integer("waiting", view.waiting.into());
-    }
-    object.end()
+/// A pool.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Pool {
+    id: Id,
+    /// How many slots it has.
+    count: u32,
+    /// Live leases. More than `count` after it was lowered.
+    in_use: u32,
+    /// `count` less `in_use`, at least 0.
+    available: u32,
 }
 
-/// A pool as one of its borrowers sees it.
-pub(super) fn place(id: u128, view: &PlaceView) -> Vec<u8> {
-    let mut object = Object::new();
-    if let Reply::Resource(pool) = &view.seen {
-        write_pool(&mut object, id, pool);
+impl Pool {
+    pub(super) fn of(id: u128, view: &ResourceView) -> Self {
+        Pool {
+            id: Id(id),
+            count: view.capacity,
+            in_use: view.in_use,
+            available: view.capacity.saturating_sub(view.in_use),
+        }
     }
-    object.integer("waiting", view.waiting.into());
-    object.optional_integer("queue_position", view.queue_position.map(u64::from));
-    object.optional_string("holder", view.holder.as_deref());
-    object.end()
+}
+
+/// A pool as a caller sees it, with the place of one borrow where its key is given.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct PoolSeen<'a> {
+    #[serde(flatten)]
+    pool: Pool,
+    /// Callers in line.
+    waiting: u32,
+    /// The place in line of the key's borrow; 1 is next, null when it does not wait.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    #[schemars(range(min = 1))]
+    queue_position: May<Option<u32>>,
+    /// The holder of a slot, or the first of them, where callers sign on; else null.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    holder: May<Option<&'a str>>,
+}
+
+impl<'a> PoolSeen<'a> {
+    pub(super) fn of(id: u128, view: &ResourceView) -> Self {
+        PoolSeen { pool: Pool::of(id, view), waiting: view.waiting, queue_position: May(None), holder: May(None) }
+    }
+
+    pub(super) fn by_borrower(id: u128, view: &'a PlaceView) -> Self {
+        let Reply::Resource(pool) = &view.seen else {
+            unreachable!("a place in a pool's queue is shown with the pool")
+        };
+        PoolSeen {
+            pool: Pool::of(id, pool),
+            waiting: view.waiting,
+            queue_position: May(Some(view.queue_position)),
+            holder: May(Some(view.holder.as_deref())),
+        }
+    }
 }
 
 /// The lease or place of a borrow that was given up.
-pub(super) fn given_up(had: Spent) -> Vec<u8> {
-    let mut object = Object::new();
-    object.boolean("returned", had == Spent::Held).boolean("withdrawn", had == Spent::Waited);
-    object.end()
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct GivenUp {
+    /// A lease was held, and is given back.
+    returned: bool,
+    /// A place in line was left.
+    withdrawn: bool,
 }
 
-fn write_pool(object: &mut Object, id: u128, view: &ResourceView) {
-    object
-        .uuid("id", id)
-        .integer("count", view.capacity.into())
-        .integer("in_use", view.in_use.into())
-        .integer("available", view.capacity.saturating_sub(view.in_use).into());
+impl GivenUp {
+    pub(super) fn of(had: Spent) -> Self {
+        GivenUp { returned: had == Spent::Held, withdrawn: had == Spent::Waited }
+    }
+}
+
+/// The members that every answer about a lease begins with.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Slot {
+    /// The lease, a secret of its borrower.
+    lease: Id,
+    /// The slot, from 0. No other live lease has it.
+    position: u32,
+    /// When it ends, no later than it really does.
+    expires_at_unix: u64,
+}
+
+impl Slot {
+    /// The time does not overstate: it counts from when the lease was looked at, and fractions are cut off.
+    fn of(view: &LeaseView) -> Self {
+        Slot {
+            lease: Id(view.claim.0),
+            position: view.slot,
+            expires_at_unix: unix_seconds(view.now.wall_at(view.deadline).0),
+        }
+    }
 }
 
 /// A lease that was just given or renewed.
-pub(super) fn granted(view: &LeaseView, asked_at: Time, clamped: bool) -> Vec<u8> {
-    let mut object = Object::new();
-    write_lease(&mut object, view);
-    Terms { asked_at, now: view.now.at, deadline: view.deadline, clamped }.write(&mut object);
-    object.integer("token", view.token.0);
-    object.end()
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Lease {
+    #[serde(flatten)]
+    slot: Slot,
+    #[serde(flatten)]
+    terms: Terms,
+    token: FencingToken,
+}
+
+impl Lease {
+    pub(super) fn of(view: &LeaseView, asked_at: Time, clamped: bool) -> Self {
+        let terms = Terms::new(asked_at, view.now.at, view.deadline, clamped);
+        Lease { slot: Slot::of(view), terms, token: FencingToken(view.token.0) }
+    }
 }
 
 /// A lease that was only looked at.
-pub(super) fn lease(view: &LeaseView) -> Vec<u8> {
-    let mut object = Object::new();
-    write_lease(&mut object, view);
-    write_rest(&mut object, view.deadline.since(view.now.at));
-    object.integer("token", view.token.0);
-    object.end()
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LeaseSeen {
+    #[serde(flatten)]
+    slot: Slot,
+    #[serde(flatten)]
+    rest: Rest,
+    token: FencingToken,
 }
 
-/// The time does not overstate: it counts from when the lease was looked at, and fractions are cut off.
-fn write_lease(object: &mut Object, view: &LeaseView) {
-    object
-        .uuid("lease", view.claim.0)
-        .integer("position", view.slot.into())
-        .integer("expires_at_unix", unix_seconds(view.now.wall_at(view.deadline).0));
+impl LeaseSeen {
+    pub(super) fn of(view: &LeaseView) -> Self {
+        let rest = Rest::of(view.deadline.since(view.now.at));
+        LeaseSeen { slot: Slot::of(view), rest, token: FencingToken(view.token.0) }
+    }
 }
 
-pub(super) fn flag(name: &str, value: bool) -> Vec<u8> {
-    let mut object = Object::new();
-    object.boolean(name, value);
-    object.end()
+/// The answer to a lease that is given back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Returned {
+    /// False for a lease that expired, was returned before, or never was.
+    pub(super) returned: bool,
+}
+
+/// No slot became free in time.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct NoneFree {
+    error: &'static str,
+    #[schemars(extend("const" = Code::NoneFree.as_str()))]
+    code: &'static str,
+    /// Callers in line now.
+    waiting: u32,
+}
+
+impl NoneFree {
+    pub(super) fn of(waiting: u32) -> Self {
+        NoneFree { error: "no resource available", code: Code::NoneFree.as_str(), waiting }
+    }
 }

@@ -12,7 +12,7 @@ use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
 use crate::auth::{Admission, Caller, From, Need};
 use crate::http::{Body, Problem, RequestId};
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
 
@@ -69,7 +69,7 @@ impl Face for SignOn {
         openapi::operation(endpoint)
     }
 
-    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas()
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::routes::Endpoint;
 use crate::http::Code;
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
     let no_login = || {
@@ -63,10 +63,10 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
     Operation::new(Tag::Service, id, summary)
 }
 
-pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
+pub(super) fn schemas() -> Vec<NamedSchema> {
     vec![
         (
-            "Whoami",
+            "Whoami".into(),
             Schema::object()
                 .member(
                     "sign_on",
@@ -84,6 +84,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Schema)> {
                     ),
                 ),
         ),
-        ("SignedOut", Schema::object().member("signed_out", Schema::constant(true))),
+        ("SignedOut".into(), Schema::object().member("signed_out", Schema::constant(true))),
     ]
 }

@@ -17,7 +17,7 @@ use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
 use crate::auth::{Admission, Change, Need, On, public_target};
 use crate::http::{Body, Problem, RequestId};
-use crate::openapi::{Operation, Schema};
+use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
 
@@ -87,7 +87,7 @@ impl Face for Watch {
         openapi::operation(endpoint)
     }
 
-    fn schemas(_settings: &Settings) -> Vec<(&'static str, Schema)> {
+    fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas()
     }
 }

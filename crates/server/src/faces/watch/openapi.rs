@@ -10,7 +10,7 @@ use crate::http::Code;
 use crate::limits::{
     HISTORY_DEFAULT, HISTORY_MAX, NAME_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
 };
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -178,7 +178,7 @@ fn counted(object: Schema) -> Schema {
         .member("state", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
 }
 
-pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
+pub(crate) fn schemas() -> Vec<NamedSchema> {
     let counts = Kind::ALL.map(Kind::as_str).into_iter().chain(ResourceState::ALL.map(ResourceState::as_str));
     let counts = counts.fold(Schema::object(), |object, name| object.member(name, Schema::count()));
     let line = counted(named(Schema::object()))
@@ -193,7 +193,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         );
     vec![
         (
-            "ObservedResources",
+            "ObservedResources".into(),
             Schema::object()
                 .member("position", Schema::string())
                 .member("total", Schema::count())
@@ -203,7 +203,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
                 .member("next", or_null(Schema::string())),
         ),
         (
-            "ObservedResource",
+            "ObservedResource".into(),
             counted(named(Schema::object().member("position", Schema::string())))
                 .member("configured", Schema::boolean())
                 .member("latest_token", Schema::count())
@@ -212,20 +212,20 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
                 .member("truncated", Schema::boolean().says("Holders or waiters were left out, by number or by size."))
                 .member("history_from_unix", Schema::seconds()),
         ),
-        ("Event", event_schema()),
+        ("Event".into(), event_schema()),
         (
-            "History",
+            "History".into(),
             Schema::object()
                 .member("events", Schema::array(Schema::named("Event")))
                 .member("complete_since_unix", Schema::seconds().says("Nothing that happened since then is missing.")),
         ),
-        ("Series", series_schema()),
-        ("PoolId", Schema::object().member("id", Schema::uuid()).and_no_other()),
-        ("PoolKey", Schema::object().member("key", key())),
-        ("Revocation", Schema::object().member("key", key()).member("token", token()).and_no_other()),
-        ("Revoked", Schema::object().member("revoked", Schema::boolean())),
+        ("Series".into(), series_schema()),
+        ("PoolId".into(), Schema::object().member("id", Schema::uuid()).and_no_other()),
+        ("PoolKey".into(), Schema::object().member("key", key())),
+        ("Revocation".into(), Schema::object().member("key", key()).member("token", token()).and_no_other()),
+        ("Revoked".into(), Schema::object().member("revoked", Schema::boolean())),
         (
-            "Fence",
+            "Fence".into(),
             Schema::object()
                 .member("current", Schema::boolean().says("True if its grant holds a slot right now."))
                 .member(

@@ -10,12 +10,16 @@ use super::problem::Problem;
 use crate::duration::Cut;
 
 mod canonical;
+pub(crate) mod pieces;
+mod serialize;
 mod strict;
 #[cfg(test)]
 mod tests;
+pub(crate) mod value;
 pub(crate) mod write;
 
 pub use canonical::canonical;
+pub(crate) use serialize::{append, to_bytes};
 
 /// How much of a caller's value an error repeats, in characters.
 const SHOWN_MAX: usize = 40;

@@ -1,10 +1,7 @@
 //! JSON by hand for the few shapes that every request needs, and times as people read them. Strings go through
 //! `serde_json`, which escapes them.
 
-use bytes::Bytes;
 use jiff::Timestamp;
-
-use crate::limits::PIECE_MAX;
 
 const S_US: u64 = 1_000_000;
 
@@ -76,12 +73,6 @@ impl Object {
         self
     }
 
-    /// Seconds in as few digits as it takes: `30`, `2.5`.
-    pub(crate) fn seconds(&mut self, name: &str, value_us: u64) -> &mut Self {
-        write_seconds(self.name(name), value_us);
-        self
-    }
-
     /// Seconds that read as a float everywhere: `30.0`.
     pub(crate) fn float_seconds(&mut self, name: &str, value_us: u64) -> &mut Self {
         let bytes = self.name(name);
@@ -123,20 +114,6 @@ impl Object {
             None => self.null(name),
         }
     }
-
-    /// A point in time, given and shown to the microsecond.
-    pub(crate) fn time(&mut self, name: &str, unix_us: u64) -> &mut Self {
-        let bytes = self.name(name);
-        bytes.push(b'"');
-        bytes.extend_from_slice(rfc3339(unix_us).as_bytes());
-        bytes.push(b'"');
-        self
-    }
-
-    /// A point in time, cut to the millisecond, so that it never says more than is true.
-    pub(crate) fn time_ms(&mut self, name: &str, unix_us: u64) -> &mut Self {
-        self.time(name, unix_us / 1_000 * 1_000)
-    }
 }
 
 /// `[{…},{…}]`
@@ -152,36 +129,6 @@ pub(crate) fn array<T>(items: &[T], write: impl Fn(&mut Object, &T)) -> Vec<u8> 
     }
     bytes.push(b']');
     bytes
-}
-
-/// The same in pieces, each made when it is asked for.
-pub(crate) fn array_pieces<T: Send + 'static>(
-    items: Vec<T>,
-    write: impl Fn(&mut Object, &T) + Send + 'static,
-) -> impl Iterator<Item = Bytes> + Send + 'static {
-    let mut items = items.into_iter();
-    let (mut open, mut is_over) = (b'[', false);
-    std::iter::from_fn(move || {
-        if is_over {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(PIECE_MAX);
-        while bytes.len() < PIECE_MAX {
-            let Some(item) = items.next() else {
-                is_over = true;
-                if open == b'[' {
-                    bytes.push(open);
-                }
-                bytes.push(b']');
-                break;
-            };
-            bytes.push(std::mem::replace(&mut open, b','));
-            let mut object = Object::nested(bytes);
-            write(&mut object, &item);
-            bytes = object.end();
-        }
-        Some(bytes.into())
-    })
 }
 
 pub(crate) fn write_string(bytes: &mut Vec<u8>, value: &str) {
@@ -233,8 +180,11 @@ mod tests {
             (1_050_000, "1.05", "1.05"),
         ] {
             let mut object = Object::new();
-            object.seconds("a", value_us).float_seconds("b", value_us);
-            assert_eq!(String::from_utf8(object.end()).unwrap(), format!("{{\"a\":{short},\"b\":{float}}}"));
+            object.float_seconds("b", value_us);
+            assert_eq!(String::from_utf8(object.end()).unwrap(), format!("{{\"b\":{float}}}"));
+            let mut bytes = Vec::new();
+            write_seconds(&mut bytes, value_us);
+            assert_eq!(bytes, short.as_bytes());
         }
     }
 
@@ -247,13 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_rfc_3339_in_utc() {
-        let mut object = Object::new();
-        object.time("a", 1_705_314_600_000_000).time_ms("b", 1_705_314_600_123_999);
-        assert_eq!(
-            String::from_utf8(object.end()).unwrap(),
-            r#"{"a":"2024-01-15T10:30:00Z","b":"2024-01-15T10:30:00.123Z"}"#
-        );
+    fn whole_seconds_are_cut() {
         assert_eq!(unix_seconds(1_705_314_600_999_999), 1_705_314_600);
     }
 }
