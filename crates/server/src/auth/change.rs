@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use leasehold_auth::Identity;
 use leasehold_engine::{ClaimId, Command, Kind, ResourceKey, Wall};
+use serde::Serialize;
 
 use crate::audit_log::AuditLog;
 use crate::driver::Handle;
-use crate::http::json::write::{Object, rfc3339};
+use crate::http::json::to_bytes;
+use crate::http::json::value::Rfc3339;
 use crate::http::{Problem, RequestId};
 use crate::watch::digest::Digester;
 use crate::watch::key::{PublicKey, public_name};
@@ -93,22 +95,37 @@ impl Drop for Audited {
 
 impl Entry {
     fn line(&self, wall: Wall, outcome: &str, status: Option<u16>, position: Option<&str>) -> Vec<u8> {
-        let mut object = Object::new();
         let principal = self.identity.principal();
-        object
-            .string("time", &rfc3339(wall.0))
-            .string("request", self.request.as_str())
-            .optional_string("principal", principal.map(|principal| &*principal.name))
-            .optional_string("source", principal.map(|principal| principal.source.as_str()))
-            .string("address", &self.client.to_string())
-            .string("action", self.action)
-            .optional_string("resource", self.resource.as_deref())
-            .optional_string("client", self.lock_client.as_deref())
-            .string("outcome", outcome)
-            .optional_integer("status", status.map(u64::from))
-            .optional_string("position", position);
-        object.end()
+        to_bytes(&Line {
+            time: Rfc3339(wall.0),
+            request: self.request.as_str(),
+            principal: principal.map(|principal| &*principal.name),
+            source: principal.map(|principal| principal.source.as_str()),
+            address: self.client.to_string(),
+            action: self.action,
+            resource: self.resource.as_deref(),
+            client: self.lock_client.as_deref(),
+            outcome,
+            status,
+            position,
+        })
     }
+}
+
+/// A line of the audit log.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    time: Rfc3339,
+    request: &'a str,
+    principal: Option<&'a str>,
+    source: Option<&'static str>,
+    address: String,
+    action: &'static str,
+    resource: Option<&'a str>,
+    client: Option<&'a str>,
+    outcome: &'a str,
+    status: Option<u16>,
+    position: Option<&'a str>,
 }
 
 fn shown(resource: &ResourceKey, digester: &Digester) -> String {

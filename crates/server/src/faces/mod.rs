@@ -101,6 +101,11 @@ impl<'a> Reply<'a> {
         Ok(response)
     }
 
+    /// Its place in the order of things, as the header has it.
+    pub(crate) fn to_position(&self) -> String {
+        format!("{}.{}", self.epoch, self.position)
+    }
+
     pub(crate) fn positioned(&self, mut response: Response<Body>) -> Response<Body> {
         set_position(&mut response, self.epoch, self.position);
         response

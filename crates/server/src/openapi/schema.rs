@@ -32,10 +32,6 @@ impl Schema {
         Schema::of("string")
     }
 
-    pub(crate) fn boolean() -> Self {
-        Schema::of("boolean")
-    }
-
     pub(crate) fn number() -> Self {
         Schema::of("number")
     }
@@ -68,11 +64,6 @@ impl Schema {
     /// One of these strings.
     pub(crate) fn one_of(values: &[&str]) -> Self {
         Schema::string().with("enum", values)
-    }
-
-    /// This string and no other.
-    pub(crate) fn constant(value: impl Into<Value>) -> Self {
-        Schema::any().with("const", value)
     }
 
     pub(crate) fn array(items: Schema) -> Self {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use leasehold_engine::{Kind, ResourceKey};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::digest::{Digester, PoolDigest};
-use crate::http::json::write::Object;
+use crate::http::json::value::May;
 use crate::limits::NAME_MAX;
 
 /// A resource that was named. It need not exist.
@@ -52,10 +54,36 @@ pub(crate) fn public_name(resource: &ResourceKey, digester: &Digester) -> Arc<st
     }
 }
 
-/// `"key","kind"` and `"name"` or `"digest"`.
-pub(crate) fn write_key(object: &mut Object, kind: Kind, name: &str) {
-    object.string("key", &format!("{}:{name}", kind.as_str())).string("kind", kind.as_str());
-    object.string(if kind == Kind::Pool { "digest" } else { "name" }, name);
+/// The pattern of a key.
+pub(crate) const KEY_PATTERN: &str = "^(claim:.|lock:.|pool:[0-9a-f]{32}$)";
+/// The longest key: a kind, a colon and a name.
+pub(crate) const KEY_MAX: usize = NAME_MAX + 6;
+
+/// A resource's names, which begin every object that is about one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Keyed<'a> {
+    #[schemars(extend("pattern" = KEY_PATTERN, "minLength" = 1, "maxLength" = KEY_MAX, "examples" = ["lock:deploy"]))]
+    key: String,
+    #[schemars(extend("enum" = Kind::ALL.map(Kind::as_str)))]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    name: May<&'a str>,
+    /// Of a pool: what stands for its id, which is a secret.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    digest: May<&'a str>,
+}
+
+impl<'a> Keyed<'a> {
+    /// The name is that of `public_name`.
+    pub(crate) fn of(kind: Kind, name: &'a str) -> Self {
+        let is_pool = kind == Kind::Pool;
+        Keyed {
+            key: format!("{}:{name}", kind.as_str()),
+            kind: kind.as_str(),
+            name: May(Some(name).filter(|_| !is_pool)),
+            digest: May(Some(name).filter(|_| is_pool)),
+        }
+    }
 }
 
 #[cfg(test)]

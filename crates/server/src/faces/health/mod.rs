@@ -2,6 +2,7 @@
 
 mod openapi;
 mod routes;
+mod wire;
 
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
@@ -9,11 +10,13 @@ use leasehold_auth::{Action, Target};
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
 use crate::auth::{Admission, Need};
+use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
+use wire::{Living, Ready};
 
 /// How long the store is believed to confirm writes since it last did.
 const READY_EVERY_US: u64 = 1_000_000;
@@ -61,7 +64,7 @@ impl Face for Health {
 
     async fn answer<'a>(service: &'a Service, call: Call, id: &'a RequestId) -> Result<Response<Body>, Problem> {
         match call {
-            Call::Health => Ok(response::json(StatusCode::OK, id, r#"{"status":"ok"}"#)),
+            Call::Health => Ok(response::json(StatusCode::OK, id, to_bytes(&Living { status: "ok" }))),
             Call::Readiness => readiness(service, id).await,
             Call::Metrics { as_openmetrics } => Ok(exposition(service, as_openmetrics, id)),
         }
@@ -78,7 +81,7 @@ impl Face for Health {
 
 async fn readiness(service: &Service, id: &RequestId) -> Result<Response<Body>, Problem> {
     if is_ready(service).await {
-        Ok(response::json(StatusCode::OK, id, r#"{"status":"ready"}"#))
+        Ok(response::json(StatusCode::OK, id, to_bytes(&Ready { status: "ready" })))
     } else {
         let reason = "not ready: the store does not confirm writes, or we are shutting down";
         Err(Problem::unavailable(reason, 1))

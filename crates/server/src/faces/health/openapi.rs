@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::routes::Endpoint;
+use super::wire::{Living, Ready};
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
 use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 
@@ -17,13 +18,13 @@ pub(super) fn operation(endpoint: Endpoint) -> Operation {
 fn health() -> Operation {
     new("health", "Show that the process lives")
         .offhand()
-        .answers(200, Answer::json("It does.", Schema::named("Health"), &json!({"status": "ok"})))
+        .answers(200, Answer::shape::<Living>("It does.", &json!({"status": "ok"})))
 }
 
 fn readiness() -> Operation {
     new("readiness", "Show that it can commit")
         .says("Makes the smallest of changes durable, and answers once it is.")
-        .answers(200, Answer::json("It can.", Schema::named("Readiness"), &json!({"status": "ready"})))
+        .answers(200, Answer::shape::<Ready>("It can.", &json!({"status": "ready"})))
 }
 
 fn metrics() -> Operation {
@@ -39,8 +40,5 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
 }
 
 pub(super) fn schemas() -> Vec<NamedSchema> {
-    vec![
-        ("Health".into(), Schema::object().member("status", Schema::constant("ok"))),
-        ("Readiness".into(), Schema::object().member("status", Schema::constant("ready"))),
-    ]
+    vec![Schema::shape::<Living>(), Schema::shape::<Ready>()]
 }

@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use crate::faces::terms::{Rest, Terms};
 use crate::http::Code;
-use crate::http::json::value::{FencingToken, Id, May};
-use crate::http::json::write::unix_seconds;
+use crate::http::json::value::{FencingToken, Id, May, UnixSeconds};
 
 /// A pool.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,7 +88,7 @@ struct Slot {
     /// The slot, from 0. No other live lease has it.
     position: u32,
     /// When it ends, no later than it really does.
-    expires_at_unix: u64,
+    expires_at_unix: UnixSeconds,
 }
 
 impl Slot {
@@ -98,7 +97,7 @@ impl Slot {
         Slot {
             lease: Id(view.claim.0),
             position: view.slot,
-            expires_at_unix: unix_seconds(view.now.wall_at(view.deadline).0),
+            expires_at_unix: UnixSeconds(view.now.wall_at(view.deadline).0),
         }
     }
 }

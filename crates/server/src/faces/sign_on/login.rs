@@ -8,9 +8,13 @@ use http::{Response, StatusCode};
 use leasehold_auth::Now;
 use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
 use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::auth::{Guard, audit, cross_site, is_same_origin};
 use crate::faces::Received;
+use crate::http::json::to_bytes;
+use crate::http::json::value::Fixed;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::links;
@@ -20,6 +24,12 @@ const FLOW_COOKIE: Cookie = Cookie::new("__Host-leasehold-login", "leasehold-log
 
 /// Seconds after which to try again when the provider is away.
 const RETRY_PROVIDER_S: u32 = 5;
+
+/// The cookie of a login is forgotten.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SignedOut {
+    signed_out: Fixed<true>,
+}
 
 /// A step of a login.
 #[derive(Debug)]
@@ -95,7 +105,7 @@ pub(super) async fn answer(step: Step, guard: &Guard, id: &RequestId, now: Now) 
             if let Some(who) = session.and_then(|session| login.end(&session, now)) {
                 audit::logged_out(&who, id);
             }
-            let mut response = response::json(StatusCode::OK, id, r#"{"signed_out":true}"#);
+            let mut response = response::json(StatusCode::OK, id, to_bytes(&SignedOut { signed_out: Fixed }));
             response.headers_mut().append(SET_COOKIE, jar.set(SESSION_COOKIE, "", 0));
             Ok(response)
         }

@@ -1,8 +1,10 @@
 //! Sign-on in the OpenAPI document.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::login::SignedOut;
 use super::routes::Endpoint;
+use super::whoami::Whoami;
 use crate::http::Code;
 use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 
@@ -37,7 +39,7 @@ pub(super) fn operation(endpoint: Endpoint) -> Operation {
             .offhand()
             .answers(
                 200,
-                Answer::json("The cookie is forgotten.", Schema::named("SignedOut"), &json!({"signed_out": true}))
+                Answer::shape::<SignedOut>("The cookie is forgotten.", &json!({"signed_out": true}))
                     .header("Set-Cookie"),
             )
             .answers(404, no_login()),
@@ -56,7 +58,7 @@ fn whoami() -> Operation {
     new("whoami", "Show the caller's name and rights")
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
         .offhand()
-        .answers(200, Answer::json("You.", Schema::named("Whoami"), &example))
+        .answers(200, Answer::shape::<Whoami<'_>>("You.", &example))
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
@@ -64,26 +66,5 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
 }
 
 pub(super) fn schemas() -> Vec<NamedSchema> {
-    vec![
-        (
-            "Whoami".into(),
-            Schema::object()
-                .member(
-                    "sign_on",
-                    Schema::boolean().says("True if callers sign on at all. If not, every caller may do everything."),
-                )
-                .maybe("name", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
-                .maybe("source", Schema::either([Schema::string(), Schema::constant(Value::Null)]))
-                .maybe("groups", Schema::array(Schema::string()))
-                .maybe("actions", Schema::array(Schema::string()))
-                .maybe("login", Schema::boolean().says("True if the dashboard has a login of its own."))
-                .member(
-                    "api_url",
-                    Schema::string().says(
-                        "The beginning of the addresses of calls; not this address where operators have their own.",
-                    ),
-                ),
-        ),
-        ("SignedOut".into(), Schema::object().member("signed_out", Schema::constant(true))),
-    ]
+    vec![Schema::shape::<Whoami<'_>>(), Schema::shape::<SignedOut>()]
 }

@@ -2,41 +2,47 @@
 //! they are refused, and for the dashboard, which shows only the buttons that work, and where to send calls to.
 
 use http::{Response, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::auth::Caller;
-use crate::http::json::write::{Object, write_string};
+use crate::http::json::to_bytes;
+use crate::http::json::value::May;
 use crate::http::{Body, RequestId, response};
 
-pub(super) fn answer(who: Option<&Caller>, api_url: &str, id: &RequestId) -> Response<Body> {
-    let mut object = Object::new();
-    object.boolean("sign_on", who.is_some());
-    if let Some(Caller { identity, sign_on }) = who {
-        let actions = sign_on.policy().actions_of(identity);
-        let actions = strings(actions.iter().map(|action| action.as_str()));
-        match identity.principal() {
-            Some(principal) => {
-                let groups = strings(principal.groups.iter().map(|group| &**group));
-                object.string("name", &principal.name).string("source", principal.source.as_str());
-                object.raw("groups", &groups);
-            }
-            None => {
-                object.raw("name", "null").raw("source", "null").raw("groups", "[]");
-            }
-        }
-        object.raw("actions", &actions).boolean("login", sign_on.login().is_some());
-    }
-    object.string("api_url", api_url);
-    response::json(StatusCode::OK, id, object.end())
+/// A caller's name and its rights, where callers sign on.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Whoami<'a> {
+    /// True if callers sign on at all. If not, every caller may do everything.
+    sign_on: bool,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    name: May<Option<&'a str>>,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    source: May<Option<&'static str>>,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    groups: May<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "May::is_missing")]
+    actions: May<Vec<&'static str>>,
+    /// True if the dashboard has a login of its own.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    login: May<bool>,
+    /// The beginning of the addresses of calls; not this address where operators have their own.
+    api_url: &'a str,
 }
 
-fn strings<'a>(items: impl Iterator<Item = &'a str>) -> String {
-    let mut bytes = vec![b'['];
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            bytes.push(b',');
-        }
-        write_string(&mut bytes, item);
-    }
-    bytes.push(b']');
-    String::from_utf8(bytes).expect("JSON is UTF-8")
+pub(super) fn answer(who: Option<&Caller>, api_url: &str, id: &RequestId) -> Response<Body> {
+    let principal = who.and_then(|who| who.identity.principal());
+    let actions = who.map(|Caller { identity, sign_on }| sign_on.policy().actions_of(identity));
+    let body = to_bytes(&Whoami {
+        sign_on: who.is_some(),
+        name: May(who.map(|_| principal.map(|principal| &*principal.name))),
+        source: May(who.map(|_| principal.map(|principal| principal.source.as_str()))),
+        groups: May(
+            who.map(|_| principal.iter().flat_map(|principal| principal.groups.iter().map(|it| &**it)).collect())
+        ),
+        actions: May(actions.map(|actions| actions.iter().map(|action| action.as_str()).collect())),
+        login: May(who.map(|who| who.sign_on.login().is_some())),
+        api_url,
+    });
+    response::json(StatusCode::OK, id, body)
 }

@@ -1,20 +1,24 @@
 //! One resource in full, and its events.
 
 use http::{Response, StatusCode};
-use leasehold_engine::{Command, HolderLine, HolderState, Inspection, Reply as Engine, ResourceKey, WaiterLine, Wall};
+use leasehold_engine::{
+    Command, HolderLine, HolderState, Inspection, Reply as Engine, ResourceKey, ResourceState, WaiterLine, Wall,
+};
 use leasehold_journal::Happened;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::list::fitting;
 use super::routes::{asked_of, resolve};
-use super::wire::write_event;
+use super::wire::{Event, History};
 use crate::driver::Handle;
 use crate::faces::plain_seconds_us;
-use crate::http::json::shown;
-use crate::http::json::write::{Object, array};
+use crate::http::json::value::{FencingToken, FloatSeconds, Id, Raw};
+use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::limits::{HISTORY_DEFAULT, HISTORY_MAX};
-use crate::watch::key::{PublicKey, public_name, write_key};
+use crate::watch::key::{Keyed, PublicKey, public_name};
 use crate::watch::{Observer, Past};
 
 /// Which part of the past is wanted.
@@ -56,64 +60,122 @@ pub(super) async fn show(
     let resource = resolve(observer, driver, key).await?.unwrap_or(ResourceKey::Pool(0));
     let (reply, answer) = asked_of(driver, Command::Inspect { resource }, id).await?;
     let Engine::Inspection(inspection) = answer else { unreachable!("an inspection is answered as one: {answer:?}") };
-    let mut object = Object::new();
-    object.string("position", &format!("{}.{}", reply.epoch, reply.position));
-    write_inspection(&mut object, &inspection, observer);
-    object.float_seconds("history_from_unix", observer.events.complete_since().0);
-    Ok(reply.positioned(response::json(StatusCode::OK, id, object.end())))
+    let name = public_name(&inspection.line.resource, observer.digester());
+    let history_from = observer.events.complete_since();
+    let body = to_bytes(&ObservedResource::of(reply.to_position(), &inspection, &name, history_from));
+    Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
 }
 
-fn write_inspection(object: &mut Object, inspection: &Inspection, observer: &Observer) {
-    let Inspection { line, configured, latest_token, holders, queue } = inspection;
-    write_key(object, line.resource.kind(), &public_name(&line.resource, observer.digester()));
-    object
-        .integer("capacity", line.capacity.into())
-        .boolean("configured", *configured)
-        .integer("in_use", line.in_use.into())
-        .integer("waiting", line.waiting.into())
-        .string("state", line.state.as_str())
-        .integer("latest_token", latest_token.0);
-    // Metadata of a thousand holders and as many waiters would be megabytes; the counts above tell how many there are.
-    let shown =
-        fitting(holders.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref())), usize::MAX);
-    let holders = &holders[..shown.min(holders.len())];
-    let shown =
-        fitting(queue.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref())), usize::MAX);
-    let queue = &queue[..shown.min(queue.len())];
-    let is_truncated = holders.len() < line.in_use as usize || queue.len() < line.waiting as usize;
-    let holders = array(holders, |object, holder| {
+/// A resource in full.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ObservedResource<'a> {
+    position: String,
+    #[serde(flatten)]
+    resource: Keyed<'a>,
+    capacity: u32,
+    configured: bool,
+    in_use: u32,
+    waiting: u32,
+    #[schemars(extend("enum" = ResourceState::ALL.map(ResourceState::as_str)))]
+    state: &'static str,
+    latest_token: u64,
+    holders: Vec<ObservedHolder<'a>>,
+    queue: Vec<ObservedWaiter<'a>>,
+    /// Holders or waiters were left out, by number or by size.
+    truncated: bool,
+    history_from_unix: FloatSeconds,
+}
+
+/// The holder of a slot.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ObservedHolder<'a> {
+    slot: u32,
+    token: FencingToken,
+    client: Option<&'a str>,
+    claim: Option<Id>,
+    since_unix: FloatSeconds,
+    held_s: FloatSeconds,
+    ttl_s: FloatSeconds,
+    remaining_s: FloatSeconds,
+    metadata: Raw<'a>,
+    #[schemars(extend("enum" = ["active", "grace", "lapsed"]))]
+    state: &'static str,
+    grace_remaining_s: Option<FloatSeconds>,
+}
+
+/// A waiter in the queue.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ObservedWaiter<'a> {
+    #[schemars(range(min = 1))]
+    place: u32,
+    client: Option<&'a str>,
+    claim: Option<Id>,
+    waiting_s: FloatSeconds,
+    metadata: Raw<'a>,
+}
+
+impl<'a> ObservedResource<'a> {
+    fn of(position: String, inspection: &'a Inspection, name: &'a str, history_from: Wall) -> Self {
+        let Inspection { line, configured, latest_token, holders, queue } = inspection;
+        // Metadata of a thousand holders and as many waiters would be megabytes; the counts tell how many there are.
+        let lens = holders.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref()));
+        let holders = &holders[..fitting(lens, usize::MAX).min(holders.len())];
+        let lens = queue.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref()));
+        let queue = &queue[..fitting(lens, usize::MAX).min(queue.len())];
+        ObservedResource {
+            position,
+            resource: Keyed::of(line.resource.kind(), name),
+            capacity: line.capacity,
+            configured: *configured,
+            in_use: line.in_use,
+            waiting: line.waiting,
+            state: line.state.as_str(),
+            latest_token: latest_token.0,
+            truncated: holders.len() < line.in_use as usize || queue.len() < line.waiting as usize,
+            holders: holders.iter().map(ObservedHolder::of).collect(),
+            queue: (1..).zip(queue).map(|(place, waiter)| ObservedWaiter::of(place, waiter)).collect(),
+            history_from_unix: FloatSeconds(history_from.0),
+        }
+    }
+}
+
+impl<'a> ObservedHolder<'a> {
+    fn of(holder: &'a HolderLine) -> Self {
         let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state } = holder;
         let (state, grace_us) = match state {
             HolderState::Active => ("active", None),
             HolderState::Grace { remaining_us } => ("grace", Some(*remaining_us)),
             HolderState::Lapsed => ("lapsed", None),
         };
-        object
-            .integer("slot", (*slot).into())
-            .integer("token", token.0)
-            .optional_string("client", client.as_deref())
-            .optional_uuid("claim", claim.map(|claim| claim.0))
-            .float_seconds("since_unix", since.0)
-            .float_seconds("held_s", *held_us)
-            .float_seconds("ttl_s", *ttl_us)
-            .float_seconds("remaining_s", *remaining_us)
-            .raw("metadata", metadata.as_deref().unwrap_or("null"))
-            .string("state", state)
-            .optional_seconds("grace_remaining_s", grace_us);
-    });
-    object.name("holders").extend_from_slice(&holders);
-    let queue: Vec<(u64, &WaiterLine)> = (1..).zip(queue).collect();
-    let queue = array(&queue, |object, (place, waiter)| {
+        ObservedHolder {
+            slot: *slot,
+            token: FencingToken(token.0),
+            client: client.as_deref(),
+            claim: claim.map(|claim| Id(claim.0)),
+            since_unix: FloatSeconds(since.0),
+            held_s: FloatSeconds(*held_us),
+            ttl_s: FloatSeconds(*ttl_us),
+            remaining_s: FloatSeconds(*remaining_us),
+            metadata: Raw(metadata.as_deref().unwrap_or("null")),
+            state,
+            grace_remaining_s: grace_us.map(FloatSeconds),
+        }
+    }
+}
+
+impl<'a> ObservedWaiter<'a> {
+    fn of(place: u32, waiter: &'a WaiterLine) -> Self {
         let WaiterLine { client, claim, waiting_us, metadata } = waiter;
-        object
-            .integer("place", *place)
-            .optional_string("client", client.as_deref())
-            .optional_uuid("claim", claim.map(|claim| claim.0))
-            .float_seconds("waiting_s", *waiting_us)
-            .raw("metadata", metadata.as_deref().unwrap_or("null"));
-    });
-    object.name("queue").extend_from_slice(&queue);
-    object.boolean("truncated", is_truncated);
+        ObservedWaiter {
+            place,
+            client: client.as_deref(),
+            claim: claim.map(|claim| Id(claim.0)),
+            waiting_s: FloatSeconds(*waiting_us),
+            metadata: Raw(metadata.as_deref().unwrap_or("null")),
+        }
+    }
 }
 
 /// About how long a line about a holder or a waiter is.
@@ -134,9 +196,8 @@ pub(super) async fn history(
     let key = resolve(observer, driver, key).await?.map_or_else(|| key.clone(), PublicKey::Named);
     let is_about_it = |happened: &Happened| key.is_of(&happened.effect.resource, digester);
     let Past { events, complete_since } = observer.events.past(query.since, query.limit, is_about_it);
-    let mut object = Object::new();
-    let events = array(&events, |object, happened| write_event(object, happened, digester));
-    object.name("events").extend_from_slice(&events);
-    object.float_seconds("complete_since_unix", complete_since.0);
-    Ok(response::json(StatusCode::OK, id, object.end()))
+    let names: Vec<_> = events.iter().map(|happened| public_name(&happened.effect.resource, digester)).collect();
+    let events = events.iter().zip(&names).map(|(happened, name)| Event::of(happened, name)).collect();
+    let body = to_bytes(&History { events, complete_since_unix: FloatSeconds(complete_since.0) });
+    Ok(response::json(StatusCode::OK, id, body))
 }

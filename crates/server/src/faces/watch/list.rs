@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
 use leasehold_engine::{Command, Kind, Reply as Engine, ResourceKey, ResourceLine, ResourceState, SurveyPage};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::subscription::known_kind;
 use crate::driver::Handle;
 use crate::faces::{Reply, ask, unserved};
-use crate::http::json::shown;
-use crate::http::json::write::{Object, array};
+use crate::http::json::value::FloatSeconds;
+use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::limits::{
@@ -26,7 +28,7 @@ use crate::planted::{Bug, is_armed};
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
 use crate::watch::frozen::Lost;
-use crate::watch::key::{public_name, write_key};
+use crate::watch::key::{Keyed, public_name};
 use crate::watch::label::label_of;
 use crate::watch::survey::{Counted, Found, Listed, Place, Sort, Wanted};
 
@@ -350,29 +352,81 @@ async fn survey<'a>(
 
 fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
     let Page { lines, next, counted: Counted { total, matched, by_kind, by_state } } = page;
-    let mut object = Object::new();
-    object
-        .string("position", &format!("{}.{}", reply.epoch, reply.position))
-        .integer("total", total)
-        .integer("matched", matched);
-    let mut counts = Object::new();
-    for (kind, count) in Kind::ALL.into_iter().zip(by_kind) {
-        counts.integer(kind.as_str(), count);
-    }
-    for (state, count) in ResourceState::ALL.into_iter().zip(by_state) {
-        counts.integer(state.as_str(), count);
-    }
-    object.name("counts").extend_from_slice(&counts.end());
-    let resources = array(&lines, |object, (name, line)| {
+    let [pool, claim, lock] = by_kind;
+    let [free, held, contended, grace, lapsed] = by_state;
+    for (_, line) in &lines {
         if let ResourceKey::Pool(pool) = line.resource {
             // The caller that sees it may look at it next.
             observer.digester().remember(pool);
         }
-        write_line(object, line, name);
-    });
-    object.name("resources").extend_from_slice(&resources);
-    object.optional_string("next", next.map(|next| next.to_cursor()).as_deref());
-    object.end()
+    }
+    to_bytes(&ObservedResources {
+        position: reply.to_position(),
+        total,
+        matched,
+        counts: Counts { pool, claim, lock, free, held, contended, grace, lapsed },
+        resources: lines.iter().map(|(name, line)| Line::of(line, name)).collect(),
+        next: next.map(|next| next.to_cursor()),
+    })
+}
+
+/// Resources of every kind.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ObservedResources<'a> {
+    position: String,
+    total: u64,
+    matched: u64,
+    counts: Counts,
+    resources: Vec<Line<'a>>,
+    next: Option<String>,
+}
+
+/// All resources, by kind and by state.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Counts {
+    pool: u64,
+    claim: u64,
+    lock: u64,
+    free: u64,
+    held: u64,
+    contended: u64,
+    grace: u64,
+    lapsed: u64,
+}
+
+/// A resource in a line.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Line<'a> {
+    #[serde(flatten)]
+    resource: Keyed<'a>,
+    capacity: u32,
+    in_use: u32,
+    waiting: u32,
+    #[schemars(extend("enum" = ResourceState::ALL.map(ResourceState::as_str)))]
+    state: &'static str,
+    longest_wait_s: Option<FloatSeconds>,
+    /// Until a lease or a grace ends by itself.
+    next_expiry_s: Option<FloatSeconds>,
+    /// The name of its holder, or of the first of them: a lock's client or last client, the name a caller signed on
+    /// with, or the name in a claim's metadata (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).
+    holder: Option<Cow<'a, str>>,
+}
+
+impl<'a> Line<'a> {
+    fn of(line: &'a ResourceLine, name: &'a str) -> Self {
+        Line {
+            resource: Keyed::of(line.resource.kind(), name),
+            capacity: line.capacity,
+            in_use: line.in_use,
+            waiting: line.waiting,
+            state: line.state.as_str(),
+            longest_wait_s: line.longest_wait_us.map(FloatSeconds),
+            next_expiry_s: line.next_expiry_us.map(FloatSeconds),
+            holder: holder(line),
+        }
+    }
 }
 
 /// About how long a line is.
@@ -390,19 +444,6 @@ pub(super) fn fitting(lens: impl Iterator<Item = usize>, limit: usize) -> usize 
         bytes <= PAGE_BYTES_MAX
     });
     fit.count().max(1)
-}
-
-/// The members that a line of the list and the head of a detail have in common.
-pub(super) fn write_line(object: &mut Object, line: &ResourceLine, name: &str) {
-    write_key(object, line.resource.kind(), name);
-    object
-        .integer("capacity", line.capacity.into())
-        .integer("in_use", line.in_use.into())
-        .integer("waiting", line.waiting.into())
-        .string("state", line.state.as_str())
-        .optional_seconds("longest_wait_s", line.longest_wait_us)
-        .optional_seconds("next_expiry_s", line.next_expiry_us)
-        .optional_string("holder", holder(line).as_deref());
 }
 
 fn holder(line: &ResourceLine) -> Option<Cow<'_, str>> {

@@ -2,15 +2,20 @@
 //! `routes`, `list`, `detail`, `series` and `events` do.
 
 use leasehold_engine::limits::TOKEN_MAX;
-use leasehold_engine::{Ending, Kind, ResourceState};
+use leasehold_engine::{Kind, ResourceState};
 use serde_json::{Value, json};
 
-use super::routes::{Endpoint, KEY_MAX};
+use super::detail::ObservedResource;
+use super::list::ObservedResources;
+use super::routes::{Endpoint, Fence, PoolKey, Revoked};
+use super::series::Series;
+use super::wire::{Event, History, ID_PATTERN};
 use crate::http::Code;
 use crate::limits::{
     HISTORY_DEFAULT, HISTORY_MAX, NAME_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
 };
 use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::watch::key::{KEY_MAX, KEY_PATTERN};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -23,7 +28,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .query("limit", "How many.", Schema::count().minimum(1).maximum(WATCH_LIMIT_MAX as u64).default(WATCH_LIMIT_DEFAULT))
             .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(WATCH_OFFSET_MAX as u64).default(0))
             .query("after", "The `next` of the page before, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
-            .answers(200, Answer::json("A page of them.", Schema::named("ObservedResources"), &page()))
+            .answers(200, Answer::shape::<ObservedResources<'_>>("A page of them.", &page()))
             .answers(
                 410,
                 Answer::error(
@@ -35,22 +40,22 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
         Endpoint::ShowResource => new("observeResource", "See one resource in full")
             .says("Its holders by slot, at most 1000, and the first 100 of its queue.")
             .path("key", KEY_SAYS, key())
-            .answers(200, Answer::json("The resource.", Schema::named("ObservedResource"), &resource()))
+            .answers(200, Answer::shape::<ObservedResource<'_>>("The resource.", &resource()))
             .answers(404, unknown()),
         Endpoint::History => new("observeHistory", "See what happened to a resource")
             .says("As far back as events are kept, also of what is no longer there. Of more than `limit`, the newest.")
             .path("key", KEY_SAYS, key())
             .query("since_unix", "Not before this, in seconds since 1970.", Schema::seconds())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(HISTORY_MAX as u64).default(HISTORY_DEFAULT))
-            .answers(200, Answer::json("Oldest first.", Schema::named("History"), &json!({"events": [event()], "complete_since_unix": 1_705_314_600.0})))
+            .answers(200, Answer::shape::<History<'_>>("Oldest first.", &json!({"events": [event()], "complete_since_unix": 1_705_314_600.0})))
             .answers(404, unknown()),
         Endpoint::Series => new("observeSeries", "The last ten minutes, second by second")
             .offhand()
-            .answers(200, Answer::json("600 values each, oldest first.", Schema::named("Series"), &series())),
+            .answers(200, Answer::shape::<Series>("600 values each, oldest first.", &series())),
         Endpoint::FindPool => new("observePool", "Find a pool by its id")
             .says("The id is a credential, so it is sent in the body and stays out of URLs.")
             .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
-            .answers(200, Answer::json("Its name here.", Schema::named("PoolKey"), &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
+            .answers(200, Answer::shape::<PoolKey>("Its name here.", &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
             .answers(404, Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
         Endpoint::Events => new("events", "Follow what happens")
             .says(
@@ -68,7 +73,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
         Endpoint::Revoke => new("revoke", "Take a grant away from its holder")
             .says("Whatever the dialect. The next in line has it in the same step.")
             .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
-            .answers(200, Answer::json("True if it was still held.", Schema::named("Revoked"), &json!({"revoked": true}))),
+            .answers(200, Answer::shape::<Revoked>("True if it was still held.", &json!({"revoked": true}))),
         Endpoint::Fence => new("fence", "Ask whether a token is the one to heed")
             .says(
                 "For a resource that guards itself against late holders: heed the caller only while its token is `current`. A \
@@ -77,7 +82,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .required_query("kind", "The kind of the resource.", kind())
             .required_query("resource", "Its name; a pool's digest.", name().example("db"))
             .required_query("token", "The token the caller came with.", token())
-            .answers(200, Answer::json("How the token stands.", Schema::named("Fence"), &json!({"current": false, "latest": 8}))),
+            .answers(200, Answer::shape::<Fence>("How the token stands.", &json!({"current": false, "latest": 8}))),
     }
 }
 
@@ -93,7 +98,7 @@ fn unknown() -> Answer {
 }
 
 fn key() -> Schema {
-    Schema::string().pattern("^(claim:.|lock:.|pool:[0-9a-f]{32}$)").length(1, KEY_MAX).example("lock:deploy")
+    Schema::string().pattern(KEY_PATTERN).length(1, KEY_MAX).example("lock:deploy")
 }
 
 fn kind() -> Schema {
@@ -113,11 +118,7 @@ fn token() -> Schema {
 }
 
 fn id() -> Schema {
-    Schema::string().pattern(r"^[0-9]{1,18}\.[0-9]{1,18}$").example("1.42")
-}
-
-fn or_null(schema: Schema) -> Schema {
-    Schema::either([schema, Schema::constant(Value::Null)])
+    Schema::string().pattern(ID_PATTERN).example("1.42")
 }
 
 fn line() -> Value {
@@ -161,141 +162,17 @@ fn series() -> Value {
     })
 }
 
-/// A resource's names, which begin every object that is about one.
-fn named(object: Schema) -> Schema {
-    object
-        .member("key", key())
-        .member("kind", kind())
-        .maybe("name", Schema::string())
-        .maybe("digest", Schema::string().says("Of a pool: what stands for its id, which is a secret."))
-}
-
-fn counted(object: Schema) -> Schema {
-    object
-        .member("capacity", Schema::count())
-        .member("in_use", Schema::count())
-        .member("waiting", Schema::count())
-        .member("state", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
-}
-
 pub(crate) fn schemas() -> Vec<NamedSchema> {
-    let counts = Kind::ALL.map(Kind::as_str).into_iter().chain(ResourceState::ALL.map(ResourceState::as_str));
-    let counts = counts.fold(Schema::object(), |object, name| object.member(name, Schema::count()));
-    let line = counted(named(Schema::object()))
-        .member("longest_wait_s", or_null(Schema::seconds()))
-        .member("next_expiry_s", or_null(Schema::seconds().says("Until a lease or a grace ends by itself.")))
-        .member(
-            "holder",
-            or_null(Schema::string().says(
-                "The name of its holder, or of the first of them: a lock's client or last client, the name a caller signed on \
-                 with, or the name in a claim's metadata (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).",
-            )),
-        );
     vec![
-        (
-            "ObservedResources".into(),
-            Schema::object()
-                .member("position", Schema::string())
-                .member("total", Schema::count())
-                .member("matched", Schema::count())
-                .member("counts", counts)
-                .member("resources", Schema::array(line))
-                .member("next", or_null(Schema::string())),
-        ),
-        (
-            "ObservedResource".into(),
-            counted(named(Schema::object().member("position", Schema::string())))
-                .member("configured", Schema::boolean())
-                .member("latest_token", Schema::count())
-                .member("holders", Schema::array(holder()))
-                .member("queue", Schema::array(waiter()))
-                .member("truncated", Schema::boolean().says("Holders or waiters were left out, by number or by size."))
-                .member("history_from_unix", Schema::seconds()),
-        ),
-        ("Event".into(), event_schema()),
-        (
-            "History".into(),
-            Schema::object()
-                .member("events", Schema::array(Schema::named("Event")))
-                .member("complete_since_unix", Schema::seconds().says("Nothing that happened since then is missing.")),
-        ),
-        ("Series".into(), series_schema()),
+        Schema::shape::<ObservedResources<'_>>(),
+        Schema::shape::<ObservedResource<'_>>(),
+        Schema::shape::<Event<'_>>(),
+        Schema::shape::<History<'_>>(),
+        Schema::shape::<Series>(),
         ("PoolId".into(), Schema::object().member("id", Schema::uuid()).and_no_other()),
-        ("PoolKey".into(), Schema::object().member("key", key())),
+        Schema::shape::<PoolKey>(),
         ("Revocation".into(), Schema::object().member("key", key()).member("token", token()).and_no_other()),
-        ("Revoked".into(), Schema::object().member("revoked", Schema::boolean())),
-        (
-            "Fence".into(),
-            Schema::object()
-                .member("current", Schema::boolean().says("True if its grant holds a slot right now."))
-                .member(
-                    "latest",
-                    Schema::count().says("The last token granted; 0 when nothing is remembered of the resource."),
-                ),
-        ),
+        Schema::shape::<Revoked>(),
+        Schema::shape::<Fence>(),
     ]
-}
-
-fn holder() -> Schema {
-    Schema::object()
-        .member("slot", Schema::count())
-        .member("token", Schema::token())
-        .member("client", or_null(Schema::string()))
-        .member("claim", or_null(Schema::uuid()))
-        .member("since_unix", Schema::seconds())
-        .member("held_s", Schema::seconds())
-        .member("ttl_s", Schema::seconds())
-        .member("remaining_s", Schema::seconds())
-        .member("metadata", Schema::any())
-        .member("state", Schema::one_of(&["active", "grace", "lapsed"]))
-        .member("grace_remaining_s", or_null(Schema::seconds()))
-}
-
-fn waiter() -> Schema {
-    Schema::object()
-        .member("place", Schema::count().minimum(1))
-        .member("client", or_null(Schema::string()))
-        .member("claim", or_null(Schema::uuid()))
-        .member("waiting_s", Schema::seconds())
-        .member("metadata", Schema::any())
-}
-
-fn event_schema() -> Schema {
-    let endings = [
-        Ending::Released,
-        Ending::Expired,
-        Ending::Revoked,
-        Ending::Aborted,
-        Ending::Withdrawn,
-        Ending::TimedOut,
-        Ending::Deleted,
-        Ending::HandedBack,
-        Ending::Superseded,
-    ];
-    let mut names = vec!["granted", "waiting", "renewed", "grace", "lapsed", "configured", "unconfigured"];
-    names.extend(endings.map(Ending::as_str));
-    named(
-        Schema::object()
-            .member("id", id())
-            .member("at_unix", Schema::seconds())
-            .member("event", Schema::one_of(&names)),
-    )
-    .member("client", or_null(Schema::string()))
-    .member("claim", or_null(Schema::uuid()))
-    .member("slot", or_null(Schema::count()))
-    .member("token", or_null(Schema::token()))
-    .member("waited_s", or_null(Schema::seconds()))
-    .member("held_s", or_null(Schema::seconds()))
-    .member("capacity", or_null(Schema::count()))
-    .member("from", or_null(Schema::string().says("The client that let the lock lapse.")))
-    .member("ttl_s", or_null(Schema::seconds()))
-}
-
-fn series_schema() -> Schema {
-    let columns = ["grants", "waits", "renewals", "expiries", "ended", "holders", "waiters"];
-    let object = Schema::object().member("step_s", Schema::count()).member("from_unix", Schema::count());
-    let object = columns.into_iter().fold(object, |object, name| object.member(name, Schema::array(Schema::count())));
-    ["wait_p50_s", "wait_p99_s"]
-        .into_iter()
-        .fold(object, |object, name| object.member(name, Schema::array(or_null(Schema::seconds()))))
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use http::{Method, Response, StatusCode};
 use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Command, Reply as Engine, ResourceKey, Token};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::detail::HistoryQuery;
 use super::list::List;
@@ -12,17 +14,13 @@ use super::subscription::{self, Subscription, known_kind};
 use super::{detail, list, series};
 use crate::driver::Handle;
 use crate::faces::{Received, Reply, Rows, Service, ask, parse_uuid, unserved};
-use crate::http::json::write::Object;
-use crate::http::json::{self, shown};
+use crate::http::json::{self, shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::limits::NAME_MAX;
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
-use crate::watch::key::PublicKey;
-
-/// Longest key, in bytes: a kind and a name.
-pub(super) const KEY_MAX: usize = NAME_MAX + "claim:".len();
+use crate::watch::key::{KEY_MAX, KEY_PATTERN, PublicKey};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -153,28 +151,43 @@ pub(crate) async fn answer(
         Call::Events(subscription) => subscription::answer(observer, driver, subscription, id),
         Call::Revoke(key, token) => {
             let Some(resource) = resolve(observer, driver, &key).await? else {
-                return Ok(response::json(StatusCode::OK, id, flag("revoked", false)));
+                return Ok(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked: false })));
             };
             let (reply, answer) = asked_of(driver, Command::Revoke { resource, token }, id).await?;
-            let Engine::Revoked(was_held) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
-            Ok(reply.positioned(response::json(StatusCode::OK, id, flag("revoked", was_held))))
+            let Engine::Revoked(revoked) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
+            Ok(reply.positioned(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked }))))
         }
         Call::Fence(key, token) => {
             // A pool that is not known has no grants, and neither has one that never was.
             let resource = resolve(observer, driver, &key).await?.unwrap_or(ResourceKey::Pool(0));
             let (reply, answer) = asked_of(driver, Command::ViewFence { resource, token }, id).await?;
             let Engine::Fence(fence) = answer else { unreachable!("a fence is answered as one: {answer:?}") };
-            let mut object = Object::new();
-            object.boolean("current", fence.is_current).integer("latest", fence.latest.0);
-            Ok(reply.positioned(response::json(StatusCode::OK, id, object.end())))
+            let body = to_bytes(&Fence { current: fence.is_current, latest: fence.latest.0 });
+            Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
         }
     }
 }
 
-fn flag(name: &str, value: bool) -> Vec<u8> {
-    let mut object = Object::new();
-    object.boolean(name, value);
-    object.end()
+/// A grant was taken away from its holder.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Revoked {
+    revoked: bool,
+}
+
+/// How a token stands.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Fence {
+    /// True if its grant holds a slot right now.
+    current: bool,
+    /// The last token granted; 0 when nothing is remembered of the resource.
+    latest: u64,
+}
+
+/// The name of a pool for observers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct PoolKey {
+    #[schemars(extend("pattern" = KEY_PATTERN, "minLength" = 1, "maxLength" = KEY_MAX, "examples" = ["lock:deploy"]))]
+    key: String,
 }
 
 async fn find_pool(
@@ -191,9 +204,8 @@ async fn find_pool(
             problem
         }
     })?;
-    let mut object = Object::new();
-    object.string("key", &format!("pool:{}", observer.digester().remember(pool)));
-    Ok(reply.positioned(response::json(StatusCode::OK, id, object.end())))
+    let body = to_bytes(&PoolKey { key: format!("pool:{}", observer.digester().remember(pool)) });
+    Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
 }
 
 /// Asks the engine. It can only refuse because it does not know the resource.

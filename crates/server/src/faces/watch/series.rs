@@ -1,39 +1,45 @@
 //! `GET /v1/observe/series`: the last ten minutes, second by second, a column a figure.
 
 use leasehold_engine::{Totals, Wall};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::http::json::write::{Object, write_seconds};
+use crate::http::json::to_bytes;
+use crate::http::json::value::Seconds;
 use crate::watch::Observer;
 use crate::watch::series::{Bucket, STEP_S, Window};
 
+/// The last ten minutes, second by second, oldest first.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Series {
+    step_s: u64,
+    from_unix: u64,
+    grants: Vec<u32>,
+    waits: Vec<u32>,
+    renewals: Vec<u32>,
+    expiries: Vec<u32>,
+    ended: Vec<u32>,
+    wait_p50_s: Vec<Option<Seconds>>,
+    wait_p99_s: Vec<Option<Seconds>>,
+    holders: Vec<u32>,
+    waiters: Vec<u32>,
+}
+
 pub(super) fn answer(observer: &Observer, now: Wall, totals: &Totals) -> Vec<u8> {
     let Window(window) = observer.events.window(now, totals);
-    let mut object = Object::new();
-    object.integer("step_s", STEP_S).integer("from_unix", window.first().map_or(0, |bucket| bucket.second));
-    let mut column = |name: &str, value: fn(&Bucket) -> Option<u64>, write: fn(&mut Vec<u8>, u64)| {
-        let bytes = object.name(name);
-        bytes.push(b'[');
-        for (nth, bucket) in window.iter().enumerate() {
-            if nth > 0 {
-                bytes.push(b',');
-            }
-            match value(bucket) {
-                Some(value) => write(bytes, value),
-                None => bytes.extend_from_slice(b"null"),
-            }
-        }
-        bytes.push(b']');
-    };
-    let count: fn(&mut Vec<u8>, u64) =
-        |bytes, value| bytes.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-    column("grants", |bucket| Some(bucket.grants.into()), count);
-    column("waits", |bucket| Some(bucket.waits.into()), count);
-    column("renewals", |bucket| Some(bucket.renewals.into()), count);
-    column("expiries", |bucket| Some(bucket.expiries.into()), count);
-    column("ended", |bucket| Some(bucket.ended.into()), count);
-    column("wait_p50_s", |bucket| bucket.percentile_us(50), write_seconds);
-    column("wait_p99_s", |bucket| bucket.percentile_us(99), write_seconds);
-    column("holders", |bucket| Some(bucket.holders.into()), count);
-    column("waiters", |bucket| Some(bucket.waiters.into()), count);
-    object.end()
+    let counts = |count: fn(&Bucket) -> u32| window.iter().map(count).collect();
+    let waits = |part| window.iter().map(|bucket| bucket.percentile_us(part).map(Seconds)).collect();
+    to_bytes(&Series {
+        step_s: STEP_S,
+        from_unix: window.first().map_or(0, |bucket| bucket.second),
+        grants: counts(|bucket| bucket.grants),
+        waits: counts(|bucket| bucket.waits),
+        renewals: counts(|bucket| bucket.renewals),
+        expiries: counts(|bucket| bucket.expiries),
+        ended: counts(|bucket| bucket.ended),
+        wait_p50_s: waits(50),
+        wait_p99_s: waits(99),
+        holders: counts(|bucket| bucket.holders),
+        waiters: counts(|bucket| bucket.waiters),
+    })
 }

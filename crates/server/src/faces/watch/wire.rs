@@ -2,15 +2,20 @@
 
 use std::io::Write as _;
 
-use leasehold_engine::{Effect, Grant, Kind, What};
+use leasehold_engine::{Effect, Ending, Grant, Kind, What};
 use leasehold_journal::Happened;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::reader::HEARTBEAT;
-
-use crate::http::json::write::Object;
+use crate::http::json::append;
+use crate::http::json::value::{FencingToken, FloatSeconds, Id};
 use crate::watch::digest::Digester;
-use crate::watch::key::{public_name, write_key};
+use crate::watch::key::{Keyed, public_name};
 use crate::watch::ring::EventId;
+
+/// The id of an event.
+pub(super) const ID_PATTERN: &str = r"^[0-9]{1,18}\.[0-9]{1,18}$";
 
 /// How soon a browser is to come back, in milliseconds.
 const RETRY_MS: u32 = 1_000;
@@ -20,41 +25,50 @@ pub(super) const GOODBYE: &[u8] = b": shutting down\n\n";
 
 /// The first thing a reader hears. Its id is where it goes on from, so that it can also resume when nothing else comes.
 pub(super) fn hello(from: EventId, newest: EventId, oldest: EventId) -> Vec<u8> {
-    let mut object = Object::new();
-    object
-        .string("position", &newest.to_string())
-        .string("oldest_id", &oldest.to_string())
-        .integer("heartbeat_s", HEARTBEAT.as_secs());
+    #[derive(Serialize)]
+    struct Hello {
+        position: String,
+        oldest_id: String,
+        heartbeat_s: u64,
+    }
+    let hello = Hello { position: newest.to_string(), oldest_id: oldest.to_string(), heartbeat_s: HEARTBEAT.as_secs() };
     let mut frame = format!("retry: {RETRY_MS}\n").into_bytes();
-    write_frame(&mut frame, Some(from), "hello", &object.end());
+    write_frame(&mut frame, Some(from), "hello", &hello);
     frame
 }
 
 /// Something may have been missed.
 pub(super) fn gap(frame: &mut Vec<u8>, reason: &str, oldest: EventId) {
-    let mut object = Object::new();
-    object.string("reason", reason).string("oldest_id", &oldest.to_string());
-    write_frame(frame, Some(oldest), "gap", &object.end());
+    #[derive(Serialize)]
+    struct Gap<'a> {
+        reason: &'a str,
+        oldest_id: String,
+    }
+    write_frame(frame, Some(oldest), "gap", &Gap { reason, oldest_id: oldest.to_string() });
 }
 
 /// The last thing a reader hears that was too slow.
 pub(super) fn lagging(sent: EventId) -> Vec<u8> {
-    let mut object = Object::new();
-    object
-        .string("error", "too slow: events were dropped that had not been read yet")
-        .string("resume_from", &sent.to_string());
+    #[derive(Serialize)]
+    struct Lagging {
+        error: &'static str,
+        resume_from: String,
+    }
+    let error = "too slow: events were dropped that had not been read yet";
     let mut frame = Vec::new();
     // Without an id, so that a reader that comes back names the last event it saw.
-    write_frame(&mut frame, None, "lagging", &object.end());
+    write_frame(&mut frame, None, "lagging", &Lagging { error, resume_from: sent.to_string() });
     frame
 }
 
 /// The last thing a reader hears that would not be let in any more.
-pub(super) fn signed_out(reason: &str) -> Vec<u8> {
-    let mut object = Object::new();
-    object.string("error", reason);
+pub(super) fn signed_out(error: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct SignedOut<'a> {
+        error: &'a str,
+    }
     let mut frame = Vec::new();
-    write_frame(&mut frame, None, "signed-out", &object.end());
+    write_frame(&mut frame, None, "signed-out", &SignedOut { error });
     frame
 }
 
@@ -64,18 +78,18 @@ pub(super) fn heartbeat(sent: EventId) -> Vec<u8> {
 }
 
 pub(super) fn event(frame: &mut Vec<u8>, happened: &Happened, digester: &Digester) {
-    let mut object = Object::new();
-    write_event(&mut object, happened, digester);
-    write_frame(frame, Some(EventId::of(happened)), name(&happened.effect.what), &object.end());
+    let resource = public_name(&happened.effect.resource, digester);
+    let event = Event::of(happened, &resource);
+    write_frame(frame, Some(EventId::of(happened)), event.what, &event);
 }
 
-fn write_frame(frame: &mut Vec<u8>, id: Option<EventId>, event: &str, data: &[u8]) {
+fn write_frame(frame: &mut Vec<u8>, id: Option<EventId>, event: &str, data: &impl Serialize) {
     if let Some(id) = id {
         writeln!(frame, "id: {id}").expect("memory takes it");
     }
     write!(frame, "event: {event}\ndata: ").expect("memory takes it");
     // JSON in one line: strings in it have their line breaks escaped.
-    frame.extend_from_slice(data);
+    append(frame, data);
     frame.extend_from_slice(b"\n\n");
 }
 
@@ -92,54 +106,91 @@ fn name(what: &What) -> &'static str {
     }
 }
 
-/// The members of an event. All of them are always there, so that a reader need not ask which.
-pub(crate) fn write_event(object: &mut Object, happened: &Happened, digester: &Digester) {
-    let Effect { resource, claim, client, grant, what, nth: _ } = &happened.effect;
-    let kind = resource.kind();
-    object
-        .string("id", &EventId::of(happened).to_string())
-        .float_seconds("at_unix", happened.wall.0)
-        .string("event", name(what));
-    write_key(object, kind, &public_name(resource, digester));
-    object.optional_string("client", client.as_deref());
-    match claim {
-        // A lease's id is a secret, and a lock's is of no use to a reader.
-        Some(claim) if kind == Kind::Claim => object.uuid("claim", claim.0),
-        _ => object.null("claim"),
-    };
-    object
-        .optional_integer("slot", grant.map(|Grant { slot, .. }| slot.into()))
-        .optional_integer("token", grant.map(|Grant { token, .. }| token.0));
-    let mut told = Told::default();
-    match what {
-        What::Configured { capacity } => told.capacity = Some(u64::from(*capacity)),
-        What::Unconfigured | What::Queued | What::GraceOver => {}
-        What::Granted { waited_us, ttl_us, from } => {
-            told.waited_us = Some(*waited_us);
-            told.ttl_us = Some(*ttl_us);
-            told.from = from.as_deref();
-        }
-        What::Renewed { held_us, ttl_us } => {
-            told.held_us = Some(*held_us);
-            told.ttl_us = Some(*ttl_us);
-        }
-        What::GraceBegan { held_us } => told.held_us = Some(*held_us),
-        What::Ended { how: _, held_us, late_us: _ } => told.held_us = *held_us,
-    }
-    object
-        .optional_seconds("waited_s", told.waited_us)
-        .optional_seconds("held_s", told.held_us)
-        .optional_integer("capacity", told.capacity)
-        .optional_string("from", told.from)
-        .optional_seconds("ttl_s", told.ttl_us);
+/// Every name that an event may have.
+fn names() -> Vec<&'static str> {
+    let endings = [
+        Ending::Released,
+        Ending::Expired,
+        Ending::Revoked,
+        Ending::Aborted,
+        Ending::Withdrawn,
+        Ending::TimedOut,
+        Ending::Deleted,
+        Ending::HandedBack,
+        Ending::Superseded,
+    ];
+    let mut names = vec!["granted", "waiting", "renewed", "grace", "lapsed", "configured", "unconfigured"];
+    names.extend(endings.map(Ending::as_str));
+    names
 }
 
-/// The members that only some events have.
-#[derive(Default)]
-struct Told<'a> {
-    waited_us: Option<u64>,
-    held_us: Option<u64>,
-    capacity: Option<u64>,
+/// Something that happened. All members are always there, so that a reader need not ask which.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Event<'a> {
+    #[schemars(extend("pattern" = ID_PATTERN, "examples" = ["1.42"]))]
+    id: String,
+    at_unix: FloatSeconds,
+    #[serde(rename = "event")]
+    #[schemars(extend("enum" = names()))]
+    what: &'static str,
+    #[serde(flatten)]
+    resource: Keyed<'a>,
+    client: Option<&'a str>,
+    claim: Option<Id>,
+    slot: Option<u32>,
+    token: Option<FencingToken>,
+    waited_s: Option<FloatSeconds>,
+    held_s: Option<FloatSeconds>,
+    capacity: Option<u32>,
+    /// The client that let the lock lapse.
     from: Option<&'a str>,
-    ttl_us: Option<u64>,
+    ttl_s: Option<FloatSeconds>,
+}
+
+impl<'a> Event<'a> {
+    /// The resource goes by its public name.
+    pub(super) fn of(happened: &'a Happened, resource: &'a str) -> Self {
+        let Effect { resource: key, claim, client, grant, what, nth: _ } = &happened.effect;
+        let kind = key.kind();
+        let mut event = Event {
+            id: EventId::of(happened).to_string(),
+            at_unix: FloatSeconds(happened.wall.0),
+            what: name(what),
+            resource: Keyed::of(kind, resource),
+            client: client.as_deref(),
+            // A lease's id is a secret, and a lock's is of no use to a reader.
+            claim: claim.filter(|_| kind == Kind::Claim).map(|claim| Id(claim.0)),
+            slot: grant.map(|Grant { slot, .. }| slot),
+            token: grant.map(|Grant { token, .. }| FencingToken(token.0)),
+            waited_s: None,
+            held_s: None,
+            capacity: None,
+            from: None,
+            ttl_s: None,
+        };
+        match what {
+            What::Configured { capacity } => event.capacity = Some(*capacity),
+            What::Unconfigured | What::Queued | What::GraceOver => {}
+            What::Granted { waited_us, ttl_us, from } => {
+                event.waited_s = Some(FloatSeconds(*waited_us));
+                event.ttl_s = Some(FloatSeconds(*ttl_us));
+                event.from = from.as_deref();
+            }
+            What::Renewed { held_us, ttl_us } => {
+                event.held_s = Some(FloatSeconds(*held_us));
+                event.ttl_s = Some(FloatSeconds(*ttl_us));
+            }
+            What::GraceBegan { held_us } => event.held_s = Some(FloatSeconds(*held_us)),
+            What::Ended { how: _, held_us, late_us: _ } => event.held_s = held_us.map(FloatSeconds),
+        }
+        event
+    }
+}
+
+/// The past of a resource.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct History<'a> {
+    pub(super) events: Vec<Event<'a>>,
+    /// Nothing that happened since then is missing.
+    pub(super) complete_since_unix: FloatSeconds,
 }

@@ -11,15 +11,14 @@ use crate::duration::Cut;
 
 mod canonical;
 pub(crate) mod pieces;
-mod serialize;
 mod strict;
 #[cfg(test)]
 mod tests;
 pub(crate) mod value;
-pub(crate) mod write;
+mod write;
 
 pub use canonical::canonical;
-pub(crate) use serialize::{append, to_bytes};
+pub(crate) use write::{append, to_bytes};
 
 /// How much of a caller's value an error repeats, in characters.
 const SHOWN_MAX: usize = 40;

@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
-
-use super::write::rfc3339;
 
 const S_US: u64 = 1_000_000;
 
@@ -32,6 +32,7 @@ macro_rules! describe {
 describe! {
     Id: {"type": "string", "format": "uuid"},
     Rfc3339: {"type": "string", "format": "date-time"},
+    UnixSeconds: {"type": "integer", "minimum": 0},
     Seconds: {"type": "number", "minimum": 0},
     FloatSeconds: {"type": "number", "minimum": 0},
     FencingToken: {
@@ -84,7 +85,7 @@ impl Serialize for Id {
     }
 }
 
-/// A point in time in UTC, given and shown to the microsecond.
+/// Microseconds since 1970, shown as `2024-01-15T10:30:00Z`, with as much of a fraction as there is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rfc3339(pub(crate) u64);
 
@@ -97,7 +98,23 @@ impl Rfc3339 {
 
 impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(format!("\"{}\"", rfc3339(self.0)).as_bytes())
+        let mut text = String::with_capacity(34);
+        text.push('"');
+        let timestamp = i64::try_from(self.0).ok().and_then(|unix_us| Timestamp::from_microsecond(unix_us).ok());
+        let printed = DateTimePrinter::new().print_timestamp(&timestamp.unwrap_or(Timestamp::MAX), &mut text);
+        printed.expect("memory takes it");
+        text.push('"');
+        serializer.serialize_bytes(text.as_bytes())
+    }
+}
+
+/// Microseconds since 1970, shown as whole seconds: the fraction is cut off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnixSeconds(pub(crate) u64);
+
+impl Serialize for UnixSeconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0 / S_US)
     }
 }
 
@@ -204,6 +221,7 @@ mod tests {
     fn times_are_rfc_3339_in_utc() {
         assert_eq!(text(&Rfc3339(1_705_314_600_000_000)), r#""2024-01-15T10:30:00Z""#);
         assert_eq!(text(&Rfc3339::to_ms(1_705_314_600_123_999)), r#""2024-01-15T10:30:00.123Z""#);
+        assert_eq!(text(&UnixSeconds(1_705_314_600_999_999)), "1705314600");
     }
 
     /// One of every value: the same members, in the same order, as `serde_json` reads out of the bytes.
