@@ -13,6 +13,7 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 [ -x /usr/sbin/apache2 ] || missing+=(apache2-bin)
 # Files of service managers are checked by their own tools.
 command -v systemd-analyze >/dev/null || missing+=(systemd)
+command -v etcd >/dev/null || missing+=(etcd-server)
 python3 -c "import yaml" 2>/dev/null || missing+=(python3 python3-yaml)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)
 
@@ -35,7 +36,8 @@ sudo=""
 $sudo apt-get update -qq
 if [ ${#missing[@]} -gt 0 ]; then
     echo "installing: ${missing[*]}"
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq "${missing[@]}"
+    # RUNLEVEL=1 keeps packages from starting their services: the tests start etcd themselves.
+    $sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
 fi
 if [ $wants_promtool = yes ]; then
     echo "fetching: promtool"

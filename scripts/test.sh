@@ -43,7 +43,7 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' callers 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    schemathesis browser recipes clients bench)
+    'etcd store' schemathesis browser recipes clients bench)
 echo
 echo "what was looked at:"
 silent=()
