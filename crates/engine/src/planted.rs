@@ -38,6 +38,7 @@ bugs! {
     DeadlineKeptWhenShortened,
     WaiterNeverGivesUp,
     StandingWithdrawnAtRestart,
+    RenewalOfAnyToken,
     // The engine remembers.
     JoinedNotSeen,
     TtlResetOnRestart,
@@ -65,6 +66,7 @@ bugs! {
     CompanyOutlivesClaim,
     RestOverstated,
     WaitersSurviveRestart,
+    KeptForgottenAtRestart,
     // Service time.
     DeadlineFromTheWall,
     StandstillCharged,

@@ -37,12 +37,16 @@ rare! {
     StandingClaimSurvivedRestart,
     ConnectedWaiterWithdrawnAtRestart,
     ActivationAwaited,
+    PlaceKept,
+    KeptPlaceGranted,
+    KeptPlaceRejoined,
     // Locks.
     LockRenewedInGrace,
     LockRenewedAfterGrace,
     LockSuperseded,
     LockRefusedInGrace,
     UnlockByStrangerRefused,
+    RenewalOfOldTokenRefused,
     // Resources.
     CapacityLoweredBelowHolders,
     PoolDeletedWhileHeld,

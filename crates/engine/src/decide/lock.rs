@@ -42,7 +42,8 @@ impl Engine {
             Renewal::Any => own,
             Renewal::Never => None,
             Renewal::Only(token) => {
-                let granted = own.filter(|&holder| self.state.claims[holder].token == token);
+                let granted =
+                    own.filter(|&holder| self.state.claims[holder].token == token || planted!(RenewalOfAnyToken));
                 Some(granted.ok_or(Refusal::NotHeld { how: None })?)
             }
         };

@@ -45,6 +45,12 @@ impl Company {
         *callers == 0
     }
 
+    /// No caller waits at this place any more, and the place is kept. Callers that come back to it are counted from
+    /// the first on: a grant made meanwhile was told to none of them.
+    pub(super) fn vacated(&mut self, claim: ClaimId) {
+        self.shared.insert(claim, Sharers::Callers(0));
+    }
+
     /// A caller named the claim by its id.
     pub(super) fn known(&mut self, claim: ClaimId) {
         if let Some(sharers) = self.shared.get_mut(&claim) {
@@ -93,6 +99,18 @@ mod tests {
         assert!(!company.left(CLAIM), "the first is still there");
         company.disband(CLAIM);
         assert!(!company.is_shared(CLAIM) && !company.left(CLAIM));
+    }
+
+    #[test]
+    fn at_a_place_that_was_kept_the_first_that_comes_back_is_the_first() {
+        let mut company = Company::default();
+        company.joined(CLAIM);
+        company.vacated(CLAIM);
+        company.joined(CLAIM);
+        assert!(company.left(CLAIM), "it was alone, and could not be told");
+        company.joined(CLAIM);
+        company.joined(CLAIM);
+        assert_eq!([company.left(CLAIM), company.left(CLAIM)], [false, true]);
     }
 
     /// Found by simulation, seed 117287: if the count were forgotten, its callers would be taken for others.

@@ -246,7 +246,15 @@ impl<R> Partition<R> {
         let orphans =
             if planted!(WaitersSurviveRestart) { Vec::new() } else { partition.engine.waiting_with_connection() };
         for claim in orphans {
-            partition.order(clocks, Command::Withdraw { claim });
+            let is_forgotten = planted!(KeptForgottenAtRestart);
+            partition.order(
+                clocks,
+                if is_forgotten {
+                    Command::HandBack { claim, heard_by_nobody: true }
+                } else {
+                    Command::Withdraw { claim }
+                },
+            );
         }
         partition
     }

@@ -151,10 +151,12 @@ impl<R> Partition<R> {
         let before = self.head;
         for change in out.changes.drain(..) {
             self.push(now, &change);
-            if let Change::Ended { claim, .. } | Change::Forgotten { claim } = change
-                && !planted!(CompanyOutlivesClaim)
-            {
-                self.company.disband(claim);
+            match change {
+                Change::Ended { claim, .. } | Change::Forgotten { claim } if !planted!(CompanyOutlivesClaim) => {
+                    self.company.disband(claim);
+                }
+                Change::Kept { claim, .. } => self.company.vacated(claim),
+                _ => {}
             }
         }
         for effect in out.effects.drain(..) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Kind, ResourceKey, Time};
+use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Kind, ResourceKey, Time, Token};
 
 use super::When;
 
@@ -47,6 +47,10 @@ pub(crate) struct Entry {
     pub(crate) claimed_us: u64,
     pub(crate) ttl_us: u64,
     pub(crate) wait_until: Time,
+    /// How long its place outlives the last call that waits there.
+    pub(crate) keep_us: u64,
+    /// No call waits there: it is kept, or was granted while it was.
+    pub(crate) is_away: bool,
     pub(crate) client: Option<Arc<str>>,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) state: State,
@@ -62,6 +66,11 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) fn held_at(&self, position: u64) -> bool {
         self.granted.is_some_and(|held| held.position <= position) && !self.ended_by(position)
+    }
+
+    /// Returns whether its grant has this token, if one is named.
+    pub(crate) fn is_of(&self, token: Option<Token>) -> bool {
+        token.is_none_or(|token| self.granted.is_some_and(|held| held.token == token.0))
     }
 
     pub(crate) fn waited_at(&self, position: u64) -> bool {

@@ -40,8 +40,12 @@ pub(crate) struct Asks {
     pub(crate) revocations: BTreeSet<ClaimId>,
     pub(crate) locks: BTreeSet<(ResourceKey, Arc<str>)>,
     pub(crate) unlocks: BTreeSet<(ResourceKey, Arc<str>)>,
+    /// Of one grant alone, by its token.
+    pub(crate) unlocks_of: BTreeSet<(ResourceKey, Arc<str>, u64)>,
     pub(crate) deletions: BTreeSet<ResourceKey>,
     pub(crate) acquisitions: BTreeSet<ClaimId>,
+    /// How often each key was used.
+    pub(crate) keys: BTreeMap<(ResourceKey, Arc<str>), u32>,
     /// Claims whose callers got a definite refusal.
     pub(crate) refused: BTreeSet<ClaimId>,
     /// Claims whose callers were told that the store was late.
@@ -78,6 +82,10 @@ pub(crate) struct News {
     /// Leases that ran out: the position, and when that was decided.
     pub(crate) expired: Vec<(ClaimId, u64, When)>,
     pub(crate) withdrawn: Vec<(ClaimId, When)>,
+    /// Places that are kept from now on.
+    pub(crate) kept: Vec<(ClaimId, When)>,
+    /// Kept places that were handed back while they waited.
+    pub(crate) forgotten: Vec<ClaimId>,
     pub(crate) claimed: Vec<(ClaimId, When)>,
 }
 

@@ -46,15 +46,24 @@ impl Ledger {
             Change::Joined { claim, wait_until } => {
                 let entry = self.entry(*claim)?;
                 entry.seen = true;
+                let was_away = std::mem::take(&mut entry.is_away);
                 if entry.state == State::Waiting {
                     entry.wait_until = entry.wait_until.max(*wait_until);
                 }
                 let is_owned = entry.client.is_some() && !is_lock(&entry.resource);
                 self.rare.hit(Rare::TwoCallersOnOneClaim);
+                self.rare.hit_if(was_away, Rare::KeptPlaceRejoined);
                 self.rare.hit_if(is_owned, Rare::SharedByOwner);
                 self.rare.hit_if(when.is_low, Rare::JoinedWhileDiskLow);
             }
-            Change::Kept { claim, wait_until } => self.entry(*claim)?.wait_until = *wait_until,
+            Change::Kept { claim, wait_until } => {
+                let entry = self.entry(*claim)?;
+                invariant::l2_waiters::on_kept(*claim, entry, *wait_until, moment)?;
+                entry.wait_until = *wait_until;
+                entry.is_away = true;
+                news.kept.push((*claim, when));
+                self.rare.hit(Rare::PlaceKept);
+            }
             Change::Granted { claim, slot, token, lease } => {
                 let held = Held { position, slot: *slot, token: token.0 };
                 self.replay_granted(*claim, held, *lease, moment, when, asks)?;
@@ -65,6 +74,7 @@ impl Ledger {
                 ensure(was.holds(), "S7", || format!("{claim:?} was renewed while {was:?}"))?;
                 invariant::s07_holder::on_renewal(*claim, entry, asks)?;
                 entry.state = State::Active;
+                entry.is_away = false;
                 entry.seen = true;
                 entry.grace_us = lease.grace_us;
                 entry.leases.push(LeaseLog {
@@ -111,8 +121,7 @@ impl Ledger {
     }
 
     fn replay_claimed(&mut self, claimed: &Claimed, when: When, asks: &Asks) -> Check {
-        let Claimed { claim, resource, ttl_us, wait_until, keep_us: _, client, principal: _, key, metadata: _ } =
-            claimed;
+        let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal: _, key, metadata: _ } = claimed;
         invariant::s13_keys::on_claimed(self, claimed, asks)?;
         let entry = Entry {
             resource: resource.clone(),
@@ -121,6 +130,8 @@ impl Ledger {
             claimed_us: when.world_us,
             ttl_us: *ttl_us,
             wait_until: *wait_until,
+            keep_us: *keep_us,
+            is_away: false,
             client: client.clone(),
             key: key.clone(),
             state: State::Waiting,
@@ -161,6 +172,8 @@ impl Ledger {
         let (position, epoch) = (self.head, self.epoch);
         let entry = self.entry(claim)?;
         invariant::l7_gone::on_grant(claim, entry, epoch)?;
+        invariant::l7_gone::on_grant_to_kept(claim, entry, lease, moment)?;
+        let is_away = entry.is_away;
         invariant::s05_releases::on_grant(claim, entry)?;
         invariant::s14_unknown::on_grant(claim, entry, asks)?;
         entry.state = State::Active;
@@ -168,6 +181,7 @@ impl Ledger {
         entry.grace_us = lease.grace_us;
         let ttl_us = lease.deadline.since(moment.at);
         entry.leases.push(LeaseLog { position, deadline: lease.deadline, ttl_us, when });
+        self.rare.hit_if(is_away, Rare::KeptPlaceGranted);
         Ok(())
     }
 
@@ -196,7 +210,12 @@ impl Ledger {
                 invariant::s07_holder::on_release(claim, entry, how, asks)?;
             }
             Ending::Withdrawn => news.withdrawn.push((claim, when)),
-            Ending::HandedBack => invariant::s04_grants::on_hand_back(claim, entry, asks)?,
+            Ending::HandedBack => {
+                invariant::s04_grants::on_hand_back(claim, entry, asks)?;
+                if entry.keep_us > 0 && was == State::Waiting {
+                    news.forgotten.push(claim);
+                }
+            }
             Ending::Superseded => invariant::s08_lease::on_superseded(claim, entry)?,
             Ending::Deleted => invariant::s07_holder::on_delete(&entry.resource, asks)?,
         }

@@ -1,9 +1,11 @@
 //! Checks that an answer is true of the state at the position it carries: the ledger is the witness.
 
-use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Reply, ResourceKey, Spent};
+use std::sync::Arc;
+
+use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Renewal, Reply, ResourceKey, Spent, Token};
 
 use super::{Entry, Ledger};
-use crate::ledger::invariant::{Check, ensure};
+use crate::ledger::invariant::{Check, ensure, s07_holder};
 
 const NAME: &str = "S6";
 
@@ -14,6 +16,14 @@ impl Ledger {
             Ok(reply) => self.witness_reply(command, reply, position),
             Err(refusal) => self.witness_refusal(command, refusal, position),
         }
+    }
+
+    /// Returns whether this client holds this lock, by the grant with this token if one is named.
+    fn holds(&self, lock: &ResourceKey, client: &Arc<str>, token: Option<Token>, position: u64) -> bool {
+        self.claims.values().any(|entry| {
+            let is_its = entry.resource == *lock && entry.client.as_ref() == Some(client);
+            is_its && entry.held_at(position) && entry.is_of(token)
+        })
     }
 
     fn told_of(&self, claim: ClaimId) -> Result<&Entry, crate::Violation> {
@@ -61,7 +71,13 @@ impl Ledger {
                 let entry = self.told_of(holder.claim)?;
                 ensure(entry.held_at(position), NAME, || format!("{:?} was not held at {position}", holder.claim))?;
                 let lease = entry.lease_at(position).map(|lease| lease.deadline);
-                ensure(lease == Some(holder.deadline), NAME, || format!("until {:?}, not {lease:?}", holder.deadline))
+                ensure(lease == Some(holder.deadline), NAME, || format!("until {:?}, not {lease:?}", holder.deadline))?;
+                match command {
+                    Command::Acquire(acquire) if let Renewal::Only(token) = acquire.options.renewal => {
+                        s07_holder::on_renewed_by_token(token.0, entry.granted.map_or(0, |held| held.token))
+                    }
+                    _ => Ok(()),
+                }
             }
             Reply::Resource(view) => {
                 let (capacity, configured) = self.shape_at(&view.resource, position);
@@ -92,11 +108,12 @@ impl Ledger {
                 ensure(right, "S5", || format!("{claim:?} was told to have ended {how:?}, it is {ended:?}"))
             }
             Reply::Unlocked => {
-                let Command::Unlock { resource, client, .. } = command else { return Ok(()) };
+                let Command::Unlock { resource, client, token } = command else { return Ok(()) };
                 let released = self.claims.values().any(|entry| {
                     entry.resource == *resource
                         && entry.client.as_ref() == Some(client)
                         && entry.ended.is_some_and(|(at, how)| at <= position && how == Ending::Released)
+                        && entry.is_of(*token)
                 });
                 ensure(released, "S5", || format!("{client} was told it released a lock, the journal says no"))
             }
@@ -157,10 +174,8 @@ impl Ledger {
                 }
                 None => ensure(false, NAME, || "locked by nobody".to_owned()),
             },
-            (Refusal::NotTheHolder, Command::Unlock { resource, client, token: None }) => {
-                let holds = self.claims.values().any(|entry| {
-                    entry.resource == *resource && entry.client.as_ref() == Some(client) && entry.held_at(position)
-                });
+            (Refusal::NotTheHolder, Command::Unlock { resource, client, token }) => {
+                let holds = self.holds(resource, client, *token, position);
                 ensure(!holds, NAME, || format!("{client} holds the lock and was told it does not"))
             }
             (Refusal::KeySpent { .. }, Command::Acquire(acquire)) => {
@@ -172,6 +187,12 @@ impl Ledger {
                         && entry.ended.is_some_and(|(_, how)| how != Ending::HandedBack)
                 });
                 ensure(spent, "S13", || "a key was called spent, but nothing that ended had it".to_owned())
+            }
+            (Refusal::NotHeld { .. }, Command::Acquire(acquire))
+                if let (Renewal::Only(token), Some(client)) = (acquire.options.renewal, &acquire.client) =>
+            {
+                let holds = self.holds(&acquire.resource, client, Some(token), position);
+                ensure(!holds, NAME, || format!("{client} holds token {token:?} and was told it does not"))
             }
             // A caller that asks for a slot names no claim that could be missing.
             (Refusal::NoSuchClaim | Refusal::NotHeld { .. } | Refusal::Ended(_), Command::Acquire(acquire)) => {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::Time;
+use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::record::decode_batch;
-use leasehold_journal::{Batch, STRETCH_MAX_US, StoreError};
+use leasehold_journal::{Batch, Denial, STRETCH_MAX_US, StoreError};
 
-use super::bodies::{InFlight, Message, Said};
+use super::bodies::{Call, InFlight, Message, Said};
 use super::node::{CERTAIN_US, End, OWNED_US};
 use super::{Event, World, tell};
 use crate::fault::Fault;
-use crate::ledger::When;
 use crate::ledger::invariant::{self, Check};
+use crate::ledger::{Entry, When};
 use crate::plan::Place;
 use crate::sometimes::Rare;
 
@@ -120,30 +120,46 @@ impl World {
                 }
             }
         }
+        let is_closing = self.owner.and_then(|n| self.nodes[n].process.as_ref()).is_some_and(|p| p.is_closing);
         for (claim, when) in news.withdrawn {
             let entry = &self.ledger.claims[&claim];
             if entry.wait_until == Time::NEVER {
                 let was_asked = self.asks.revocations.contains(&claim);
                 invariant::l2_waiters::on_withdrawal_of_standing(claim, was_asked)?;
             }
-            let is_closing = self.owner.and_then(|n| self.nodes[n].process.as_ref()).is_some_and(|p| p.is_closing);
             // A client that waits for a lock leaves the queue by letting go of the lock.
             let let_go = entry.client.as_ref().map(|client| (entry.resource.clone(), client.clone()));
             let was_let_go = let_go.is_some_and(|let_go| self.asks.unlocks.contains(&let_go));
             let was_asked = is_closing || was_let_go || self.asks.revocations.contains(&claim);
-            let has_caller = self.calls.iter().any(|call| {
-                let is_here = self.owner == Some(call.node) && self.nodes[call.node].incarnation == call.incarnation;
-                let since_us = if call.fresh() == Some(claim) { 0 } else { entry.claimed_us };
-                let was_here =
-                    is_here && call.arrived.is_some_and(|at| (since_us..when.world_us).contains(&at.world_us));
-                was_here && call.is_parked() && !call.has_waited(when) && call.may_stand_for(claim, entry)
-            });
-            invariant::l2_waiters::on_withdrawal(claim, has_caller, was_asked)?;
+            invariant::l2_waiters::on_withdrawal(claim, self.has_parked(claim, entry, when), was_asked)?;
+            let is_kept = entry.keep_us > 0 && !was_let_go && !self.asks.revocations.contains(&claim);
+            invariant::l2_waiters::on_loss_of_kept(claim, !is_kept)?;
+        }
+        for (claim, when) in news.kept {
+            let entry = &self.ledger.claims[&claim];
+            invariant::l2_waiters::on_withdrawal(claim, self.has_parked(claim, entry, when), is_closing)?;
+        }
+        for claim in news.forgotten {
+            // 502 promises that nothing is held, a place neither.
+            let entry = &self.ledger.claims[&claim];
+            let is_late = |call: &Call| matches!(call.answer, Some((Err(Denial::StoreLate), _)));
+            let was_told = self.calls.iter().any(|call| is_late(call) && call.may_stand_for(claim, entry));
+            invariant::l2_waiters::on_loss_of_kept(claim, was_told)?;
         }
         for (_, when) in news.claimed {
             invariant::room::on_claimed(when.is_low)?;
         }
         invariant::l4_outages::check(&self.ledger, self.when())
+    }
+
+    /// Returns whether a call waited at this place just then, with time left.
+    fn has_parked(&self, claim: ClaimId, entry: &Entry, when: When) -> bool {
+        self.calls.iter().any(|call| {
+            let is_here = self.owner == Some(call.node) && self.nodes[call.node].incarnation == call.incarnation;
+            let since_us = if call.fresh() == Some(claim) { 0 } else { entry.claimed_us };
+            let was_here = is_here && call.arrived.is_some_and(|at| (since_us..when.world_us).contains(&at.world_us));
+            was_here && call.is_parked() && !call.has_waited(when) && call.may_stand_for(claim, entry)
+        })
     }
 
     /// Answers that waited for the append leave; then housekeeping, as in the committer.

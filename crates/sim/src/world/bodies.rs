@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, Command, Kind, Patience, Reply, ResourceKey};
+use leasehold_engine::{ClaimId, Command, Kind, Patience, Reply, ResourceKey, Token};
 use leasehold_journal::{Batch, CheckpointStart, ChunkWriter, Denial, Partition, StoreError, Ticket};
 
 use super::Event;
@@ -179,6 +179,7 @@ impl Client {
 pub(super) struct Holding {
     pub(super) resource: ResourceKey,
     pub(super) claim: ClaimId,
+    pub(super) token: Token,
     pub(super) ttl_us: u64,
     /// Until then, its clock read by the world's.
     pub(super) until_us: u64,

@@ -130,6 +130,9 @@ impl World {
         match command {
             Command::Acquire(acquire) => {
                 self.asks.acquisitions.insert(acquire.id);
+                if let Some(key) = &acquire.key {
+                    *self.asks.keys.entry((acquire.resource.clone(), key.name.clone())).or_default() += 1;
+                }
                 if let Some(client) = &acquire.client {
                     self.asks.locks.insert((acquire.resource.clone(), client.clone()));
                 }
@@ -140,8 +143,11 @@ impl World {
             Command::Return { claim, .. } => {
                 self.asks.releases.insert(*claim);
             }
-            Command::Unlock { resource, client, .. } => {
+            Command::Unlock { resource, client, token: None } => {
                 self.asks.unlocks.insert((resource.clone(), client.clone()));
+            }
+            Command::Unlock { resource, client, token: Some(token) } => {
+                self.asks.unlocks_of.insert((resource.clone(), client.clone(), token.0));
             }
             Command::Update { claim, update } => {
                 match update.status {

@@ -1,6 +1,6 @@
 //! An answer arrives: the client's conclusion, and the promises that must hold by the client's own clock.
 
-use leasehold_engine::{ClaimId, ClaimStatus, Command, LockNews, Refusal, Reply, ResourceKey};
+use leasehold_engine::{ClaimId, ClaimStatus, Command, LockNews, Refusal, Renewal, Reply, ResourceKey, Token};
 use leasehold_journal::Denial;
 
 use super::bodies::{CallId, CallState, Holding};
@@ -50,7 +50,7 @@ impl World {
                     self.hit(Rare::ViewedOwnLease);
                     return Ok(());
                 }
-                self.believe(id, client, resource, view.claim, left_us, position)
+                self.believe(id, client, resource, (view.claim, view.token), left_us, position)
             }
             Reply::Lock(view, LockNews::Acquired { .. } | LockNews::Renewed) => {
                 let Some(holder) = view.holder.as_ref().filter(|h| h.client == self.clients[client].name) else {
@@ -58,14 +58,14 @@ impl World {
                 };
                 let left_us = holder.deadline.since(view.now.at);
                 let resource = ResourceKey::Lock(view.job.clone());
-                self.believe(id, client, resource, holder.claim, left_us, position)
+                self.believe(id, client, resource, (holder.claim, holder.token), left_us, position)
             }
             Reply::Claim(view) => {
                 self.clients[client].standing.retain(|mine| *mine != view.id);
                 let resource = ResourceKey::Claim(view.resource.clone());
-                match (view.status, view.ttl_us) {
-                    (ClaimStatus::Active, Some(left_us)) if !matches!(command, Command::ViewClaim { .. }) => {
-                        self.believe(id, client, resource, view.id, left_us, position)
+                match (view.status, view.ttl_us.zip(view.token)) {
+                    (ClaimStatus::Active, Some((left_us, token))) if !matches!(command, Command::ViewClaim { .. }) => {
+                        self.believe(id, client, resource, (view.id, token), left_us, position)
                     }
                     (ClaimStatus::Waiting, _) => {
                         self.clients[client].standing.push(view.id);
@@ -104,7 +104,7 @@ impl World {
         id: CallId,
         client: usize,
         resource: ResourceKey,
-        claim: ClaimId,
+        (claim, token): (ClaimId, Token),
         left_us: u64,
         position: u64,
     ) -> Check {
@@ -145,16 +145,25 @@ impl World {
         body.standing.retain(|mine| *mine != claim);
         match body.holdings.iter_mut().find(|mine| mine.claim == claim) {
             Some(mine) if mine.position <= position => {
-                *mine = Holding { resource, claim, ttl_us: left_us, until_us, told_us, position };
+                *mine = Holding { resource, claim, token, ttl_us: left_us, until_us, told_us, position };
             }
             Some(_) => {}
             None => {
                 // A release may have been sent since: then it does not believe this any more.
                 let is_gone = self.asks.releases.contains(&claim)
                     || self.asks.revocations.contains(&claim)
-                    || self.asks.unlocks.contains(&(resource.clone(), body.name.clone()));
+                    || self.asks.unlocks.contains(&(resource.clone(), body.name.clone()))
+                    || self.asks.unlocks_of.contains(&(resource.clone(), body.name.clone(), token.0));
                 if !is_gone {
-                    body.holdings.push(Holding { resource, claim, ttl_us: left_us, until_us, told_us, position });
+                    body.holdings.push(Holding {
+                        resource,
+                        claim,
+                        token,
+                        ttl_us: left_us,
+                        until_us,
+                        told_us,
+                        position,
+                    });
                 }
             }
         }
@@ -187,6 +196,15 @@ impl World {
             (Command::Acquire(acquire), Refusal::NoSuchResource) if !self.is_calm => {
                 let command = Command::Configure { resource: acquire.resource.clone(), capacity: 1 };
                 self.ask(client, command, 0, 1);
+            }
+            (Command::Acquire(acquire), Refusal::NotHeld { .. }) => {
+                self.hit(Rare::RenewalOfOldTokenRefused);
+                // Its grant is over, and it takes no other.
+                if let Renewal::Only(token) = acquire.options.renewal {
+                    self.clients[client]
+                        .holdings
+                        .retain(|mine| mine.resource != acquire.resource || mine.token != token);
+                }
             }
             (Command::Acquire(acquire), Refusal::Locked { .. }) => {
                 // Another client has it: the earlier belief is over, as the journal knows.

@@ -48,10 +48,19 @@ fn op(call: &Call, skipped: &BTreeSet<ClaimId>) -> Option<Op> {
         None | Some(((Err(Denial::StoreLate), _), _)) => UNKNOWN,
         Some(((answer, stamp), end_us)) => match answer {
             Ok(Reply::Lease(view)) if skipped.contains(&view.claim) => UNKNOWN,
-            answer => Outcome::Answered { end_us, answer: told(&call.command, answer)?, stamp: *stamp },
+            answer => match told(&call.command, answer) {
+                Some(answer) => Outcome::Answered { end_us, answer, stamp: *stamp },
+                // Its place may be kept, and granted after its answer.
+                None if keeps_place(&call.command) => UNKNOWN,
+                None => return None,
+            },
         },
     };
     Some(Op { client: format!("c{}", call.client), start_us: call.sent_us, call: asked, outcome })
+}
+
+fn keeps_place(command: &Command) -> bool {
+    matches!(command, Command::Acquire(acquire) if acquire.options.keep_us > 0)
 }
 
 fn asked(command: &Command, skipped: &BTreeSet<ClaimId>) -> Option<history::Call> {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Options, Patience, Quota, ResourceKey,
-    Update, Wish,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Options, Patience, Quota, Renewal,
+    ResourceKey, Token, Update, Wish,
 };
 
 use super::World;
@@ -72,7 +72,17 @@ impl World {
         let command = match resource.kind() {
             Kind::Pool => Command::Renew { resource, claim, ttl_us },
             Kind::Claim => Command::Update { claim, update: Update { ttl_us: Some(ttl_us), ..Update::default() } },
-            Kind::Lock => self.lock(client, resource, ttl_us),
+            Kind::Lock => {
+                let rng = &mut self.clients[client].rng;
+                let renewal = match rng.below(20) {
+                    0..10 => Renewal::Only(holding.token),
+                    // By mistake, or because the caller was away for long: the token of another grant.
+                    10 => Renewal::Only(Token(holding.token.0.saturating_sub(rng.below(3)))),
+                    11 => Renewal::Never,
+                    _ => Renewal::Any,
+                };
+                self.lock(client, resource, ttl_us, renewal)
+            }
         };
         Some((command, 0))
     }
@@ -86,7 +96,10 @@ impl World {
             Kind::Claim => {
                 Command::Update { claim, update: Update { status: Some(Wish::Released), ..Update::default() } }
             }
-            Kind::Lock => Command::Unlock { resource, client: name, token: None },
+            Kind::Lock => {
+                let token = self.clients[client].rng.chance(500).then_some(holding.token);
+                Command::Unlock { resource, client: name, token }
+            }
         }
     }
 
@@ -106,7 +119,7 @@ impl World {
         let resource = self.some_resource(client);
         let ttl_us = self.ttl(client);
         if resource.kind() == Kind::Lock {
-            return (self.lock(client, resource, ttl_us), 0);
+            return (self.lock(client, resource, ttl_us, Renewal::Any), 0);
         }
         let key = self.some_key(client, ttl_us);
         let owner = self.plan.is_signed_on.then(|| Arc::clone(&self.clients[client].name));
@@ -118,6 +131,9 @@ impl World {
             Kind::Pool | Kind::Lock => Patience::For { wait_us: 0 },
         };
         let listen_us = if resource.kind() == Kind::Claim { listen_us } else { 0 };
+        // As the HTTP contract has it: a place is found again by its key.
+        let is_kept = resource.kind() == Kind::Pool && key.is_some() && rng.chance(400);
+        let keep_us = if is_kept { rng.range(20_000, 1_200_000) } else { 0 };
         let ttl_us = if resource.kind() == Kind::Claim && rng.chance(20) { 0 } else { ttl_us };
         let acquire = Acquire {
             resource,
@@ -129,12 +145,12 @@ impl World {
             key,
             metadata: None,
             quota: Quota::NONE,
-            options: Options::default(),
+            options: Options { keep_us, ..Options::default() },
         };
         (Command::Acquire(Box::new(acquire)), listen_us)
     }
 
-    fn lock(&mut self, client: usize, resource: ResourceKey, ttl_us: u64) -> Command {
+    fn lock(&mut self, client: usize, resource: ResourceKey, ttl_us: u64, renewal: Renewal) -> Command {
         let name = Arc::clone(&self.clients[client].name);
         // A lock is renewed by asking for it again: from now on the shorter of both leases may be what it has.
         let until_us = self.client_until(client, self.now_us, ttl_us);
@@ -144,6 +160,7 @@ impl World {
         let principal = self.plan.is_signed_on.then(|| Arc::clone(&name));
         let rng = &mut self.clients[client].rng;
         let wait_us = if rng.chance(500) { rng.range(1, 1_500_000) } else { 0 };
+        let keep_us = if wait_us > 0 && rng.chance(300) { rng.range(20_000, 1_200_000) } else { 0 };
         let acquire = Acquire {
             resource,
             id: ClaimId(rng.next_u128()),
@@ -154,7 +171,7 @@ impl World {
             key: None,
             metadata: None,
             quota: Quota::NONE,
-            options: Options::default(),
+            options: Options { renewal, keep_us, ..Options::default() },
         };
         Command::Acquire(Box::new(acquire))
     }

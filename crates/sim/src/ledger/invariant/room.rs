@@ -1,6 +1,6 @@
 //! Disk full: grants are refused first, so that releases and expiries still fit; holders keep their leases.
 
-use leasehold_engine::{Command, Time};
+use leasehold_engine::{Command, Renewal, Time};
 
 use super::{Check, ensure};
 use crate::ledger::{Ledger, State, is_lock};
@@ -18,7 +18,9 @@ pub(crate) fn on_refusal(ledger: &Ledger, command: &Command, at: Time) -> Check 
     };
     let its_own = ledger.living().find(|(_, entry)| {
         let same_key = acquire.key.is_some() && entry.key == acquire.key;
-        let same_client = is_lock(&entry.resource) && entry.client == acquire.client;
+        // A client that asks as another client would wants something new.
+        let is_stranger = acquire.options.renewal == Renewal::Never && entry.state != State::Waiting;
+        let same_client = is_lock(&entry.resource) && entry.client == acquire.client && !is_stranger;
         let is_over = match entry.state {
             State::Waiting => entry.wait_until <= at,
             State::Active => entry.deadline() <= at,

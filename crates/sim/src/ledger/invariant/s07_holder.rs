@@ -1,5 +1,7 @@
 //! S7: only the live holder renews or releases. No claim ends or is renewed unless a caller named it.
 
+use std::sync::Arc;
+
 use leasehold_engine::{ClaimId, Ending, ResourceKey};
 
 use super::{Check, ensure};
@@ -10,7 +12,9 @@ pub(crate) fn on_renewal(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
         let client = entry.client.clone().unwrap_or_else(|| "".into());
         asks.locks.contains(&(entry.resource.clone(), client))
     } else {
-        asks.renewals.contains(&claim)
+        // A caller that comes back to a place that was granted meanwhile asks under the same key.
+        let uses = entry.key.as_ref().and_then(|key| asks.keys.get(&(entry.resource.clone(), Arc::clone(&key.name))));
+        asks.renewals.contains(&claim) || (entry.is_away && uses.is_some_and(|uses| *uses > 1))
     };
     ensure(asked, "S7", || format!("{claim:?} was renewed and no caller asked for that"))
 }
@@ -19,7 +23,9 @@ pub(crate) fn on_release(claim: ClaimId, entry: &Entry, how: Ending, asks: &Asks
     let asked = match how {
         Ending::Released if is_lock(&entry.resource) => {
             let client = entry.client.clone().unwrap_or_else(|| "".into());
-            asks.unlocks.contains(&(entry.resource.clone(), client))
+            let token = entry.granted.map_or(0, |held| held.token);
+            asks.unlocks.contains(&(entry.resource.clone(), Arc::clone(&client)))
+                || asks.unlocks_of.contains(&(entry.resource.clone(), client, token))
         }
         Ending::Released => asks.releases.contains(&claim),
         _ => asks.revocations.contains(&claim),
@@ -33,4 +39,9 @@ pub(crate) fn on_release(claim: ClaimId, entry: &Entry, how: Ending, asks: &Asks
 
 pub(crate) fn on_delete(resource: &ResourceKey, asks: &Asks) -> Check {
     ensure(asks.deletions.contains(resource), "S7", || format!("{resource:?} was deleted and no caller asked for that"))
+}
+
+/// A lock's client that names a token renews that grant and no other.
+pub(crate) fn on_renewed_by_token(asked: u64, shown: u64) -> Check {
+    ensure(asked == shown, "S7", || format!("token {asked} was to be renewed, the answer is about {shown}"))
 }

@@ -44,6 +44,8 @@ pub(crate) fn model(ledger: &Ledger, facts: &[Fact]) -> Check {
         if state == State::Waiting {
             let until = entry.wait_until;
             ensure(fact.wait_until == until, "S15", || format!("waits until {:?}, not {until:?}", fact.wait_until))?;
+            let keep_us = entry.keep_us;
+            ensure(fact.keep_us == keep_us, "S15", || format!("kept for {} us, not {keep_us}", fact.keep_us))?;
         }
         live += usize::from(!matches!(state, State::Ended(_)));
     }
