@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use leasehold_cluster::{
-    Append, Birth, CheckpointId, Landing, Link, NodeId, NodeRecord, Partitions, Reign, SharedStore, Taking,
+    Append, Birth, CheckpointId, Fut, Landing, Link, NodeId, NodeRecord, Partitions, Reign, SharedError, SharedStore,
+    Taking,
 };
 use leasehold_engine::{Change, Moment, Time, Wall};
 use leasehold_etcd::{Address, EtcdStore};
@@ -110,11 +111,22 @@ impl Times {
     }
 }
 
+/// Asks again while etcd is too slow, as nodes do.
+async fn persist<'a, T>(mut ask: impl FnMut() -> Fut<'a, T>) -> T {
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(SharedError::Away(why)) => eprintln!("away: {why}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Appends a batch to each of some streams, again and again, as fast as it is answered.
 async fn append_all(store: &EtcdStore, streams: &mut [Stream], bytes: usize, times: &mut Times) {
-    let appends = streams.iter_mut().map(|stream| stream.next(bytes)).collect();
+    let appends: Vec<Append> = streams.iter_mut().map(|stream| stream.next(bytes)).collect();
     let began_at = Instant::now();
-    let landings = store.append(appends).await.unwrap();
+    let landings = persist(|| store.append(appends.clone())).await;
     times.0.push(began_at.elapsed().as_micros());
     assert!(landings.iter().all(|landing| *landing == Landing::Durable), "{landings:?}");
 }
@@ -199,7 +211,7 @@ async fn proofs(members: &[usize]) {
                     let store = Arc::clone(&world.store);
                     asked.push(tokio::spawn(async move {
                         let began_at = Instant::now();
-                        store.confirm().await.unwrap();
+                        persist(|| store.confirm()).await;
                         began_at.elapsed().as_micros()
                     }));
                 }
@@ -241,7 +253,7 @@ async fn chunks(members: &[usize]) {
                     let chunk = vec![0x5a; chunk_kib as usize * 1024];
                     bytes += chunk.len();
                     let asked_at = Instant::now();
-                    world.store.put_chunk(reign, id, number, chunk).await.unwrap();
+                    persist(|| world.store.put_chunk(reign, id, number, chunk.clone())).await;
                     times.0.push(asked_at.elapsed().as_micros());
                     number += 1;
                 }
@@ -282,10 +294,10 @@ async fn size(run: Duration) {
                 let reign = stream.reign;
                 let id = CheckpointId { epoch: reign.epoch(), upto: Position(stream.before.first.0 - 1) };
                 for number in 0..4 {
-                    world.store.put_chunk(reign, id, number, vec![0x5a; 256 << 10]).await.unwrap();
+                    persist(|| world.store.put_chunk(reign, id, number, vec![0x5a; 256 << 10])).await;
                 }
-                world.store.finish_checkpoint(reign, id, 4).await.unwrap();
-                while world.store.sweep(reign).await.unwrap() {}
+                persist(|| world.store.finish_checkpoint(reign, id, 4)).await;
+                while persist(|| world.store.sweep(reign)).await {}
             }
         }
         let sizes = world.store.sizes();

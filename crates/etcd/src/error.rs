@@ -19,9 +19,7 @@ pub enum CallError {
 pub enum Refusal {
     /// Over its quota. A transaction may have been executed all the same: etcd looks at its quota before it applies a
     /// request and says so after.
-    #[error(
-        "etcd is full: its file has reached the quota; compact and defragment it, then disarm the alarm (etcdctl alarm disarm)"
-    )]
+    #[error("etcd is full: its file has reached the quota; compact and defragment it, then run: etcdctl alarm disarm")]
     Full,
     /// The user may not do this.
     #[error("etcd refuses: {0}")]

@@ -22,4 +22,4 @@ pub mod wire;
 pub use address::{Address, AddressError, Endpoint, TlsFiles, User};
 pub use client::Client;
 pub use error::{CallError, Refusal};
-pub use store::{EtcdSizes, EtcdStore};
+pub use store::{EtcdSizes, EtcdStore, Upkeep};

@@ -40,7 +40,7 @@ pub enum Flow {
     /// The next bytes still get through, then the connection is cut. On the way of requests: a request is executed and
     /// its reply is lost.
     CutAfter,
-    /// The connection is cut instead of letting the next bytes through. On the way of replies: as above, found out later.
+    /// The connection is cut instead of letting the next bytes through. On the way of replies, a reply is lost.
     CutBefore,
 }
 

@@ -26,8 +26,11 @@ use crate::error::{CallError, Refusal};
 use crate::version::Version;
 use crate::wire::{Call, StatusRequest, StatusResponse, WatchCreateRequest, WatchRequest, WatchResponse};
 
-/// For one endpoint to answer, connecting included. An election of etcd takes as long.
-pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
+/// For one endpoint to answer, connecting included. An election of etcd takes as long. Doubled after each of them failed
+/// in turn.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// The same where megabytes are sent or read.
+const BULK_ATTEMPT: Duration = Duration::from_secs(5);
 /// After each endpoint failed in turn.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(320);
@@ -39,6 +42,7 @@ const TOKENS_MAX: u32 = 3;
 pub struct Client {
     shared: Arc<Shared>,
     lane: Arc<Vec<Slot>>,
+    attempt: Duration,
 }
 
 struct Shared {
@@ -66,18 +70,24 @@ impl Client {
             cluster: AtomicU64::new(0),
             resent: AtomicU64::new(0),
         });
-        Ok(Client::lane_of(shared))
+        Ok(Client::lane_of(shared, ATTEMPT))
     }
 
     /// Another lane, with connections of its own: requests on it do not wait behind bulk on this one.
     #[must_use]
     pub fn lane(&self) -> Client {
-        Client::lane_of(Arc::clone(&self.shared))
+        Client::lane_of(Arc::clone(&self.shared), ATTEMPT)
     }
 
-    fn lane_of(shared: Arc<Shared>) -> Client {
+    /// Another lane, for requests and answers that are large.
+    #[must_use]
+    pub fn bulk_lane(&self) -> Client {
+        Client::lane_of(Arc::clone(&self.shared), BULK_ATTEMPT)
+    }
+
+    fn lane_of(shared: Arc<Shared>, attempt: Duration) -> Client {
         let lane = shared.endpoints.iter().map(|_| Slot::default()).collect();
-        Client { shared, lane: Arc::new(lane) }
+        Client { shared, lane: Arc::new(lane), attempt }
     }
 
     /// The id of the etcd cluster, once a member has answered.
@@ -108,11 +118,11 @@ impl Client {
     pub async fn statuses(&self) -> Vec<(Endpoint, Result<StatusResponse, CallError>)> {
         let mut statuses = Vec::new();
         for (at, endpoint) in self.shared.endpoints.iter().enumerate() {
-            let status = match timeout(ATTEMPT, self.attempt(at, &Unary(&StatusRequest {}))).await {
+            let status = match timeout(self.attempt, self.attempt_at(at, &Unary(&StatusRequest {}))).await {
                 Ok(Ok(status)) => Ok(status),
                 Ok(Err(Verdict::Refused(refusal))) => Err(refusal.into()),
                 Ok(Err(Verdict::Again(reason) | Verdict::Authenticate(reason))) => Err(CallError::Away(reason)),
-                Err(_) => Err(CallError::Away(silence())),
+                Err(_) => Err(CallError::Away(silence(self.attempt))),
             };
             statuses.push((endpoint.clone(), status));
         }
@@ -123,16 +133,25 @@ impl Client {
         let until = Instant::now() + patience;
         let mut reasons = vec![None; self.shared.endpoints.len()];
         let (mut failures, mut tokens_refused, mut pause) = (0, 0, PAUSE_MIN);
+        let (mut unfit, mut attempt) = (None, self.attempt);
         loop {
             let at = self.shared.current.load(Ordering::Relaxed);
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(CallError::Away(self.reasons(&reasons)));
             }
-            let verdict = match timeout(ATTEMPT.min(left), self.attempt(at, exchange)).await {
+            let verdict = match timeout(attempt.min(left), self.attempt_at(at, exchange)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(verdict)) => verdict,
-                Err(_) => Verdict::Again(silence()),
+                Err(_) => Verdict::Again(silence(attempt)),
+            };
+            let verdict = match verdict {
+                // The others are asked first: a member that is added or replaced must not stop a service that runs.
+                Verdict::Refused(Refusal::Unfit(sentence)) => {
+                    unfit = Some(sentence.clone());
+                    Verdict::Again(sentence)
+                }
+                verdict => verdict,
             };
             match verdict {
                 Verdict::Refused(refusal) => return Err(refusal.into()),
@@ -145,6 +164,11 @@ impl Client {
                     failures += 1;
                     self.leave(at);
                     if failures % self.shared.endpoints.len() == 0 {
+                        if let Some(sentence) = unfit.take() {
+                            return Err(Refusal::Unfit(sentence).into());
+                        }
+                        // An etcd that is slow for all of them answers in the end, if it is given the time.
+                        attempt *= 2;
                         sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
                         pause = (pause * 2).min(PAUSE_MAX);
                     }
@@ -165,7 +189,7 @@ impl Client {
         }
     }
 
-    async fn attempt<E: Exchange>(&self, at: usize, exchange: &E) -> Result<E::Answer, Verdict> {
+    async fn attempt_at<E: Exchange>(&self, at: usize, exchange: &E) -> Result<E::Answer, Verdict> {
         let connection = self.connection(at).await?;
         let token = match &self.shared.tokens {
             None => None,
@@ -236,6 +260,10 @@ impl Client {
     }
 }
 
+fn silence(attempt: Duration) -> String {
+    format!("no answer within {} s", attempt.as_secs())
+}
+
 /// A request that can be sent more than once.
 trait Exchange: Sync {
     type Answer: Send;
@@ -269,10 +297,6 @@ impl Exchange for Watching {
     ) -> Result<Streaming<WatchResponse>, Status> {
         connection.watch(self.0.clone(), token).await
     }
-}
-
-fn silence() -> String {
-    format!("no answer within {} s", ATTEMPT.as_secs())
 }
 
 impl fmt::Debug for Client {

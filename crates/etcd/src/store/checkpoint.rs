@@ -51,7 +51,7 @@ impl Inner {
             .then(count(self.keys.chunks_from(partition, of, 0)))
             .then(keys_of(self.keys.batches_from(partition, of.upto), 1));
         loop {
-            let mut outcome = self.transact(&self.bulk, &look).await?;
+            let mut outcome = self.transact_bulk(&look).await?;
             let (owner, now, there, ahead) = (outcome.key(), outcome.key(), outcome.range().count, outcome.key());
             if version_of(owner.as_ref()) != reign.version {
                 return fenced(&reign);
@@ -75,7 +75,7 @@ impl Inner {
                 .when(version_is(self.keys.owner(partition), reign.version))
                 .when(version_is(key.clone(), version_of(now.as_ref())))
                 .then(put(key.clone(), encode(of, chunks)));
-            if self.transact(&self.bulk, &txn).await?.succeeded {
+            if self.transact_bulk(&txn).await?.succeeded {
                 return Ok(());
             }
         }
@@ -86,7 +86,7 @@ impl Inner {
             .then(get(self.keys.owner(partition)))
             .then(get(self.keys.checkpoint(partition)))
             .then(get_some(self.keys.chunks_from(partition, of, number), PAGE_CHUNKS));
-        let mut outcome = self.transact(&self.bulk, &txn).await?;
+        let mut outcome = self.transact_bulk(&txn).await?;
         let (owner, checkpoint, there) = (outcome.key(), outcome.key(), outcome.range().kvs);
         let owner = self.owner(owner.as_ref())?;
         let now = checkpoint.map(|kv| self.checkpoint_of(&kv)).transpose()?;
@@ -115,19 +115,19 @@ impl Inner {
         let partition = reign.partition;
         self.check_partition(partition)?;
         let look = Txn::default().then(get(self.keys.owner(partition))).then(get(self.keys.checkpoint(partition)));
-        let mut outcome = self.transact(&self.bulk, &look).await?;
+        let mut outcome = self.transact_bulk(&look).await?;
         let (owner, checkpoint) = (outcome.key(), outcome.key());
         if version_of(owner.as_ref()) != reign.version {
             return fenced(&reign);
         }
         let Some(checkpoint) = checkpoint else { return Ok(false) };
         let (of, _) = self.checkpoint_of(&checkpoint)?;
-        // In order from the oldest on, and one more than is removed: the last one of these stays, so the newest of all does.
+        // From the oldest on, and one more than is removed: the last one of these stays, and so does the newest of all.
         let look = Txn::default()
             .then(keys_of(self.keys.batches_upto(partition, of.upto), SWEEP_BATCHES + 1))
             .then(keys_of(self.keys.batches_from(partition, of.upto.next()), 1))
             .then(count(self.keys.chunks_before(partition, of)));
-        let mut outcome = self.transact(&self.bulk, &look).await?;
+        let mut outcome = self.transact_bulk(&look).await?;
         let (covered, beyond, chunks) = (outcome.range(), outcome.key(), outcome.range().count);
         let keeps_one = covered.more || beyond.is_none();
         let removed = covered.kvs.len().saturating_sub(usize::from(keeps_one));

@@ -5,6 +5,7 @@ use leasehold_cluster::{Birth, Map, Meta, NodeId, NodeRecord, Owner, Partitions,
 use leasehold_engine::Time;
 
 use super::{Inner, Joined, fenced, lock};
+use crate::error::{CallError, Refusal};
 use crate::txn::{
     Outcome, Txn, count, delete, exists, get, get_all, is_absent, put, unchanged_since, unsigned, version_is,
 };
@@ -12,6 +13,7 @@ use crate::wire::KeyValue;
 
 impl Inner {
     pub(super) async fn join(&self, me: NodeRecord, birth: Birth) -> Result<Map, SharedError> {
+        self.check_members().await?;
         let meta = self.facts(&birth).await?;
         self.check(&meta, &birth)?;
         let (key, record) = (self.keys.node(me.node), encode_node(&me));
@@ -36,6 +38,16 @@ impl Inner {
         *lock(&self.joined) =
             Some(Joined { node: me.node, created, version, beat: me.beat, partitions: meta.partitions });
         Ok(map)
+    }
+
+    /// Each member that answers has to be fit before a node begins to rely on them.
+    async fn check_members(&self) -> Result<(), SharedError> {
+        for (_, status) in self.main.statuses().await {
+            if let Err(CallError::Refused(refusal @ Refusal::Unfit(_))) = status {
+                return Err(self.error(refusal.into()));
+            }
+        }
+        Ok(())
     }
 
     /// The facts of the cluster, made if there are none.

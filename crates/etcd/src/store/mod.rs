@@ -28,7 +28,9 @@ use crate::keys::Keys;
 use crate::txn::{Outcome, Txn};
 
 /// How long a call is sent again and again before it ends with `Away`.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(8);
+/// The same for pages and chunks.
+const BULK_PATIENCE: Duration = Duration::from_secs(15);
 
 /// One node's connection to the store.
 #[derive(Debug)]
@@ -58,6 +60,22 @@ struct Inner {
     beating: tokio::sync::Mutex<()>,
     sizes: SizesSeen,
     compactions: AtomicU64,
+    upkeep: Upkeep,
+}
+
+/// How often the store looks after etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upkeep {
+    /// At its size.
+    pub look_every: Duration,
+    /// One node compacts the history, to where it was this long ago.
+    pub compact_every: Duration,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Upkeep { look_every: Duration::from_secs(5), compact_every: Duration::from_mins(1) }
+    }
 }
 
 /// The life that this connection speaks for.
@@ -98,6 +116,11 @@ impl EtcdStore {
     /// Reads the files that the address names. Connects to nothing before the first call. Belongs to the tokio runtime
     /// that runs the calls.
     pub fn new(address: &Address) -> Result<EtcdStore, Refusal> {
+        EtcdStore::with_upkeep(address, Upkeep::default())
+    }
+
+    /// The same with another pace.
+    pub fn with_upkeep(address: &Address, upkeep: Upkeep) -> Result<EtcdStore, Refusal> {
         let main = Client::new(address)?;
         let inner = Arc::new(Inner {
             place: address.to_string(),
@@ -105,12 +128,13 @@ impl EtcdStore {
             quota_bytes: address.quota_bytes,
             compacts: address.compacts,
             beats: main.lane(),
-            bulk: main.lane(),
+            bulk: main.bulk_lane(),
             main,
             joined: Mutex::new(None),
             beating: tokio::sync::Mutex::new(()),
             sizes: SizesSeen::default(),
             compactions: AtomicU64::new(0),
+            upkeep,
         });
         Ok(EtcdStore { changes: Changes::new(Arc::clone(&inner)), inner, upkeep: Mutex::new(None) })
     }
@@ -209,6 +233,11 @@ impl SharedStore for EtcdStore {
 impl Inner {
     async fn transact(&self, lane: &Client, txn: &Txn) -> Result<Outcome, SharedError> {
         let answer = lane.call(&txn.0, PATIENCE).await.map_err(|error| self.error(error))?;
+        Ok(Outcome::new(answer))
+    }
+
+    async fn transact_bulk(&self, txn: &Txn) -> Result<Outcome, SharedError> {
+        let answer = self.bulk.call(&txn.0, BULK_PATIENCE).await.map_err(|error| self.error(error))?;
         Ok(Outcome::new(answer))
     }
 

@@ -10,13 +10,16 @@
 //! If the compares of one partition fail, all fail. Those that could be told are told, and the others are sent again
 //! without them.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use leasehold_cluster::record::{decode_linked, encode_linked};
 use leasehold_cluster::{Append, Cursor, Landing, Link, Page, Piece, SharedError, Sum};
 use leasehold_journal::Position;
 use leasehold_journal::record::BatchReader;
 
-use super::{Inner, fenced};
+use super::{BULK_PATIENCE, Inner, fenced};
+use crate::error::{CallError, Refusal};
 use crate::txn::{Outcome, Txn, exists, get, get_all, get_some, is_empty, put, unsigned, version_is};
 use crate::wire::{KeyValue, RangeResponse};
 
@@ -29,9 +32,10 @@ const PART_BYTES: usize = 1 << 20;
 /// The first byte of a batch whose bytes are in parts; `encode_linked` begins with small numbers.
 const IN_PARTS: u8 = 0xf0;
 /// Batches of a page: few enough that even the largest fit into an answer.
-const PAGE_BATCHES: i64 = 40;
+const PAGE_BATCHES: i64 = 16;
+/// Batches of a page where they seem to be small. If they turn out to be large, the page is asked for again.
 const PAGE_BATCHES_SMALL: i64 = 640;
-/// An average batch below this lets the next page have more of them.
+/// An average batch below this is small.
 const SMALL_BATCH_BYTES: usize = 8 << 10;
 
 /// An append as it goes to etcd.
@@ -52,6 +56,12 @@ impl Ready {
 
 impl Inner {
     pub(super) async fn append(&self, appends: Vec<Append>) -> Result<Vec<Landing>, SharedError> {
+        let mut partitions = BTreeSet::new();
+        if let Some(twice) = appends.iter().find(|append| !partitions.insert(append.reign.partition)) {
+            // Neither would see the other in its compares.
+            let partition = twice.reign.partition;
+            return Err(SharedError::Refused(format!("two batches for partition {partition} in one append")));
+        }
         let mut landings = vec![None; appends.len()];
         let mut groups: Vec<Vec<Ready>> = Vec::new();
         let mut bytes = 0;
@@ -202,14 +212,21 @@ impl Inner {
     }
 
     async fn read_after(&self, partition: u32, after: Position) -> Result<Page, SharedError> {
-        let mut limit = PAGE_BATCHES;
+        let (mut limit, mut may_grow) = (PAGE_BATCHES, true);
         loop {
             let batches = self.keys.batches_from(partition, after.next());
             let txn = Txn::default()
                 .then(get(self.keys.owner(partition)))
                 .then(get(self.keys.checkpoint(partition)))
                 .then(get_some(batches, limit));
-            let mut outcome = self.transact(&self.bulk, &txn).await?;
+            let mut outcome = match self.bulk.call(&txn.0, BULK_PATIENCE).await {
+                Ok(answer) => Outcome::new(answer),
+                Err(CallError::Refused(Refusal::TooLarge(_))) if limit > PAGE_BATCHES => {
+                    (limit, may_grow) = (PAGE_BATCHES, false);
+                    continue;
+                }
+                Err(error) => return Err(self.error(error)),
+            };
             let (owner, checkpoint, range) = (outcome.key(), outcome.key(), outcome.range());
             let owner = self.owner(owner.as_ref())?;
             let checkpoint = checkpoint.map(|kv| self.checkpoint_of(&kv)).transpose()?;
@@ -227,8 +244,9 @@ impl Inner {
             }
             let bytes: usize = range.kvs.iter().map(|kv| kv.value.len()).sum();
             let is_small = range.more && bytes < SMALL_BATCH_BYTES * range.kvs.len();
-            if is_small && limit == PAGE_BATCHES {
+            if is_small && may_grow {
                 // As these are small, so are most likely the next ones.
+                may_grow = false;
                 limit = PAGE_BATCHES_SMALL;
                 continue;
             }
@@ -264,7 +282,7 @@ impl Inner {
         let last = self.keys.last_of(partition, &kv.key);
         let last = last.ok_or_else(|| self.damaged(&kv.key, "there is no position in it"))?;
         let txn = Txn::default().then(get_all(self.keys.parts(partition, last, stub.sum)));
-        let parts = self.transact(&self.bulk, &txn).await?.range().kvs;
+        let parts = self.transact_bulk(&txn).await?.range().kvs;
         let mut whole = Vec::with_capacity(parts.len() * PART_BYTES);
         for part in &parts {
             whole.extend_from_slice(&part.value);
@@ -291,7 +309,7 @@ impl Inner {
     /// Compares the reign, and does as `txn` says if it is still ours.
     pub(super) async fn as_owner(&self, reign: &leasehold_cluster::Reign, txn: Txn) -> Result<(), SharedError> {
         let txn = txn.when(version_is(self.keys.owner(reign.partition), reign.version));
-        if self.transact(&self.bulk, &txn).await?.succeeded { Ok(()) } else { fenced(reign) }
+        if self.transact_bulk(&txn).await?.succeeded { Ok(()) } else { fenced(reign) }
     }
 }
 

@@ -12,9 +12,7 @@ use super::{EtcdSizes, Inner, PATIENCE};
 use crate::txn::{Txn, get, put, unsigned, version_is};
 use crate::wire::{CompactionRequest, StatusRequest};
 
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-const COMPACT_EVERY: Duration = Duration::from_mins(1);
-/// Sooner, when so much has been written.
+/// A compaction is due sooner when so much has been written.
 const COMPACT_REVISIONS: u64 = 200_000;
 /// Percents of the quota at which the store is low on room: of what is in use, and of the file, in which free pages
 /// may be too scattered for a chunk.
@@ -27,11 +25,11 @@ pub(super) async fn run(inner: Arc<Inner>) {
         let revision = inner.look().await;
         if inner.compacts
             && let Some(revision) = revision
-            && compaction.is_due(revision)
+            && compaction.is_due(revision, inner.upkeep.compact_every)
         {
             compaction = inner.compact(compaction).await;
         }
-        sleep(LOOK_EVERY).await;
+        sleep(inner.upkeep.look_every).await;
     }
 }
 
@@ -52,11 +50,9 @@ impl Default for Compaction {
 }
 
 impl Compaction {
-    fn is_due(&self, revision: u64) -> bool {
+    fn is_due(&self, revision: u64, every: Duration) -> bool {
         // Before the first one, the key is looked at once.
-        self.revision == 0
-            || self.at.elapsed() >= COMPACT_EVERY
-            || revision.saturating_sub(self.revision) > COMPACT_REVISIONS
+        self.revision == 0 || self.at.elapsed() >= every || revision.saturating_sub(self.revision) > COMPACT_REVISIONS
     }
 }
 
@@ -144,9 +140,10 @@ mod tests {
 
     #[test]
     fn a_compaction_is_due_at_first_and_after_many_revisions() {
-        assert!(Compaction::default().is_due(5));
+        assert!(Compaction::default().is_due(5, Duration::MAX));
         let last = Compaction { version: 1, revision: 10, at: Instant::now() };
-        assert!(!last.is_due(10 + COMPACT_REVISIONS));
-        assert!(last.is_due(11 + COMPACT_REVISIONS));
+        assert!(last.is_due(11, Duration::ZERO));
+        assert!(!last.is_due(10 + COMPACT_REVISIONS, Duration::MAX));
+        assert!(last.is_due(11 + COMPACT_REVISIONS, Duration::MAX));
     }
 }

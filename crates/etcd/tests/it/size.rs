@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use leasehold_cluster::{CheckpointId, Landing, SharedStore};
 use leasehold_etcd::wire::RangeRequest;
-use leasehold_etcd::{Address, Client};
+use leasehold_etcd::{Address, Client, EtcdStore, Upkeep};
 use leasehold_journal::Position;
 use leasehold_testbed::Etcd;
 
-use super::common::{SECOND, Stream, address, joined, persist, read_all, runtime, take};
+use super::common::{SECOND, Stream, address, birth, joined, node, persist, read_all, runtime, take};
 
 async fn keys_below(client: &Client, address: &Address, folder: &str) -> i64 {
     let (key, range_end) = (format!("{}/{folder}/", address.prefix), format!("{}/{folder}0", address.prefix));
@@ -123,4 +123,51 @@ fn a_batch_in_parts_comes_back_whole_and_is_swept_with_its_parts() {
         assert_eq!(keys_below(&client, &address, "x").await, 0);
         assert_eq!(read_all(&store, 0).await, [vec![1], appends[2].batch.record.clone()]);
     });
+}
+
+#[test]
+fn large_batches_after_small_ones_are_read_in_smaller_pages() {
+    let etcd = Etcd::one();
+    let address = address(&etcd.hosts(), "");
+    runtime().block_on(async {
+        let store = joined(&address, 1).await;
+        let mut stream = Stream::new(take(&store, 0, 1).await);
+        // The small ones make the store ask for many at a time; the large ones are more than fits into an answer.
+        let sizes = [1; 20].into_iter().chain([330_000; 72]);
+        let mut bytes = 0;
+        for changes in sizes {
+            let append = stream.next(changes);
+            bytes += append.batch.record.len();
+            assert_eq!(persist(&store, &append).await, Landing::Durable);
+        }
+        assert!(bytes > 65 << 20, "{bytes}");
+        assert!(read_all(&store, 0).await == stream.records);
+    });
+}
+
+#[test]
+fn one_node_compacts_the_history_and_only_where_it_may() {
+    let etcd = Etcd::one();
+    let upkeep = Upkeep { look_every: Duration::from_millis(20), compact_every: Duration::from_millis(200) };
+    for may_compact in [true, false] {
+        let address = address(&etcd.hosts(), if may_compact { "" } else { "?compact=never" });
+        runtime().block_on(async {
+            let stores = [1, 2].map(|_| EtcdStore::with_upkeep(&address, upkeep).unwrap());
+            for (number, store) in (1..).zip(&stores) {
+                store.join(node(number), birth()).await.unwrap();
+            }
+            let (mut stream, began_at) = (Stream::new(take(&stores[0], 0, 1).await), Instant::now());
+            let compactions = || stores.iter().map(|store| store.sizes().compactions).sum::<u64>();
+            let is_due = || may_compact && compactions() == 0 && began_at.elapsed() < 30 * SECOND;
+            while began_at.elapsed() < 2 * SECOND || is_due() {
+                assert_eq!(persist(&stores[0], &stream.next(1)).await, Landing::Durable);
+            }
+            let most = u64::try_from(began_at.elapsed().as_millis()).unwrap() / 200 + 1;
+            let done = compactions();
+            assert_eq!(done > 0, may_compact, "{done}");
+            assert!(done <= most, "{done} compactions, {most} would be one at a time");
+            assert_eq!(read_all(&stores[0], 0).await, stream.records, "nothing is lost by it");
+            println!("{done} compactions by two nodes in {:?}", began_at.elapsed());
+        });
+    }
 }
