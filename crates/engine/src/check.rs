@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::command::Owned;
 use crate::fact::Status;
 use crate::ids::Kind;
-use crate::state::{Account, Owned, RANKED_FROM, State};
+use crate::state::{Account, RANKED_FROM, State};
 use crate::time::Time;
 use crate::{Engine, KindTotals};
 

@@ -1,6 +1,6 @@
 //! The commands of the engine. Dialects parse bytes into these; values are in range when they get here.
 
-use std::ops::RangeInclusive;
+use std::ops::{Add, RangeInclusive};
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey};
@@ -223,11 +223,40 @@ pub struct Quota {
     pub live_max: u32,
     /// Claims that wait.
     pub waiting_max: u32,
+    /// The part of it that the owner already has in other partitions.
+    pub elsewhere: Owned,
 }
 
 impl Quota {
     /// No limit.
-    pub const NONE: Quota = Quota { live_max: u32::MAX, waiting_max: u32::MAX };
+    pub const NONE: Quota = Quota { live_max: u32::MAX, waiting_max: u32::MAX, elsewhere: Owned::NOTHING };
+}
+
+/// The claims of one owner in a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owned {
+    /// Claims that hold a slot.
+    pub holding: u32,
+    /// Claims that wait.
+    pub waiting: u32,
+}
+
+impl Owned {
+    /// No claims.
+    pub const NOTHING: Owned = Owned { holding: 0, waiting: 0 };
+
+    /// Claims that wait or hold.
+    pub fn live(self) -> u32 {
+        self.holding + self.waiting
+    }
+}
+
+impl Add for Owned {
+    type Output = Owned;
+
+    fn add(self, other: Owned) -> Owned {
+        Owned { holding: self.holding + other.holding, waiting: self.waiting + other.waiting }
+    }
 }
 
 /// How long a caller stands in the queue.

@@ -93,7 +93,8 @@ mod view;
 
 pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease};
 pub use command::{
-    Acquire, ClaimFilter, ClaimQuery, Command, Options, Patience, Quota, Renewal, Spend, StatusFilter, Update, Wish,
+    Acquire, ClaimFilter, ClaimQuery, Command, Options, Owned, Patience, Quota, Renewal, Spend, StatusFilter, Update,
+    Wish,
 };
 pub use effect::{Effect, Grant, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
@@ -108,6 +109,7 @@ pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, R
 pub use tell::Retelling;
 pub use time::{Moment, Time, Wall};
 
+use std::iter::Sum;
 use std::sync::Arc;
 
 use state::State;
@@ -200,6 +202,11 @@ impl Engine {
             ResourceKey::Claim(name) => Some((Arc::clone(name), claim.client().cloned())),
             ResourceKey::Pool(_) | ResourceKey::Lock(_) => None,
         }
+    }
+
+    /// The claims of one owner, over all kinds.
+    pub fn owned_by(&self, owner: &str) -> Owned {
+        self.state.owners.get(owner).copied().unwrap_or_default()
     }
 
     /// Returns whether this claim exists, including claims that have ended and are still readable.
@@ -339,6 +346,27 @@ pub struct Totals {
     pub state_bytes_used: u64,
     /// The limit.
     pub state_bytes_max: u64,
+}
+
+/// The totals of all partitions together.
+impl Sum for Totals {
+    fn sum<I: Iterator<Item = Totals>>(all: I) -> Totals {
+        all.fold(Totals::default(), |mut sum, one| {
+            sum.resources += one.resources;
+            sum.claims += one.claims;
+            sum.waiting += one.waiting;
+            sum.retained += one.retained;
+            for (sum, one) in sum.kinds.iter_mut().zip(one.kinds) {
+                sum.resources += one.resources;
+                sum.holding += one.holding;
+                sum.waiting += one.waiting;
+            }
+            sum.state_bytes += one.state_bytes;
+            sum.state_bytes_used += one.state_bytes_used;
+            sum.state_bytes_max = sum.state_bytes_max.saturating_add(one.state_bytes_max);
+            sum
+        })
+    }
 }
 
 impl Totals {

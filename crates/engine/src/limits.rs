@@ -45,6 +45,26 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The share of one of several partitions in the limits of a service. Names are spread by a hash, so counts get
+    /// four times an even share; bytes get an even one, as together they must not exceed the memory.
+    #[must_use]
+    pub fn share(self, partitions: u32) -> Limits {
+        let even = |limit: usize| limit.div_ceil(partitions as usize);
+        let ample = |limit: usize| even(limit).saturating_mul(4).min(limit);
+        Limits {
+            retained_max: even(self.retained_max),
+            state_bytes_max: if self.state_bytes_max == u64::MAX {
+                u64::MAX
+            } else {
+                self.state_bytes_max / u64::from(partitions)
+            },
+            claims_max: ample(self.claims_max),
+            waiting_max: ample(self.waiting_max),
+            resources_max: ample(self.resources_max),
+            ..self
+        }
+    }
+
     /// The part of the state's bytes that ended claims and lapsed locks may use; the oldest go first. They also make
     /// room for new claims, so this only keeps memory and restarts small where there is more room than work.
     pub fn retained_bytes_max(&self) -> u64 {

@@ -125,8 +125,8 @@ impl Engine {
     /// Refuses a claim of an owner that has as many claims as it may.
     pub(crate) fn refuse_past_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
         let limit = acquire.quota.live_max;
-        let owned = acquire.owner().and_then(|owner| self.state.owners.get(owner));
-        if owned.is_some_and(|owned| owned.holding + owned.waiting >= limit) {
+        let live = |owner| (self.owned_by(owner) + acquire.quota.elsewhere).live();
+        if acquire.owner().is_some_and(|owner| live(owner) >= limit) {
             return Err(Refusal::OverQuota { is_about_waiting: false, limit });
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Engine {
     /// Refuses a wait of an owner that has as many waiting claims as it may.
     pub(crate) fn refuse_past_waiting_quota(&self, acquire: &Acquire) -> Result<(), Refusal> {
         let limit = acquire.quota.waiting_max;
-        let waiting = |owner| self.state.owners.get(owner).map_or(0, |owned| owned.waiting);
+        let waiting = |owner| (self.owned_by(owner) + acquire.quota.elsewhere).waiting;
         if acquire.owner().is_some_and(|owner| waiting(owner) >= limit) {
             return Err(Refusal::OverQuota { is_about_waiting: true, limit });
         }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Cix, Claim, Owned, Resource, Rix, Slots, State};
+use super::{Cix, Claim, Resource, Rix, Slots, State};
 use crate::KindTotals;
-use crate::command::owner;
+use crate::command::{Owned, owner};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Time;

@@ -35,6 +35,7 @@ pub(crate) use slots::Slots;
 use snapshot::Snapshot;
 
 use crate::KindTotals;
+use crate::command::Owned;
 use crate::fact::Counters;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Time;
@@ -72,13 +73,6 @@ pub(crate) struct State {
     /// A walk over the state that is under way.
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) snapshots_begun: u32,
-}
-
-/// The counts of one owner's claims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owned {
-    pub(crate) holding: u32,
-    pub(crate) waiting: u32,
 }
 
 /// A named thing with slots and a queue.
