@@ -33,6 +33,9 @@ impl Partitions {
     /// The default: enough for three nodes.
     pub const DEFAULT: Partitions = Partitions(8);
 
+    /// A service in one process.
+    pub const ONE: Partitions = Partitions(1);
+
     /// `None` when it is no power of two, or out of range.
     pub fn new(number: u32) -> Option<Partitions> {
         (number.is_power_of_two() && number <= PARTITIONS_MAX).then_some(Partitions(number))

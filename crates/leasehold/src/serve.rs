@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use leasehold_engine::Limits;
-use leasehold_journal::{MemoryOpener, Opener, PartitionLimits, SqliteOpener, StoreError, recover_with_history};
-use leasehold_server::{App, Audience, AuditLog, Clock, Driver, Lead, Observer, Settings, default_threads, http};
+use leasehold_journal::{
+    MemoryOpener, Opener, PartitionLimits, Recovery, SqliteOpener, StoreError, recover_with_history,
+};
+use leasehold_server::{
+    App, Audience, AuditLog, Clock, Driver, Drivers, Lead, Observer, Partitions, Settings, default_threads, http,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -97,7 +101,8 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
     keep_pages_small();
     let http = &mut config.settings.http;
     http.connections_max = files::make_room(http.connections_max);
-    let threads = config.threads.unwrap_or_else(default_threads);
+    // Several partitions have several committers, and no single one that could lead.
+    let threads = config.threads.unwrap_or_else(default_threads).max(args.partitions().number().min(2) as usize);
     if threads == 1 {
         let lead = Lead::new().context("no runtime")?;
         return lead.run(serve_until_told(config, args.clone(), Some(Arc::clone(&lead))));
@@ -118,15 +123,16 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     // Before the socket, so that a signal that comes early is not lost.
     let told = told_to_stop().context("signals cannot be waited for")?;
     let guard = sign_on::start(config.sign_on.clone())?;
-    let observer = Arc::new(Observer::new(config.settings.events_kept));
+    let observer = Arc::new(Observer::of_many(config.settings.events_kept, args.partitions().number()));
     let tls = config.tls.as_ref().map(|files| Keeper::start(files, &observer)).transpose()?.map(Arc::new);
     let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone() };
+    let partitions = args.partitions();
     let reloads = sign_on::reload_when_told(args, in_force).context("signals cannot be waited for")?;
     let audit = open_audit_log(&config)?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
     let (listener, addr) = listen_on(&config.listen)?;
     let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
-    let driver = start(&config, Arc::clone(&observer), lead)?;
+    let driver = start(&config, partitions, &observer, lead.as_ref())?;
     if let Some((_, addr)) = &operators {
         let scheme = config.scheme();
         tracing::info!("metrics, events, dashboard and admin actions are served on {scheme}://{addr} alone");
@@ -230,8 +236,13 @@ fn listen_on(address: &Address) -> anyhow::Result<(TcpListener, SocketAddr)> {
     Ok((listener, addr))
 }
 
-/// Reads the journal and goes on where it ends.
-fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> anyhow::Result<Driver> {
+/// Reads the journals and goes on where they end.
+fn start(
+    config: &Config,
+    partitions: Partitions,
+    observer: &Arc<Observer>,
+    lead: Option<&Arc<Lead>>,
+) -> anyhow::Result<Drivers> {
     let settings = &config.settings;
     let state_bytes_max = config.max_state.unwrap_or_else(memory::default_max_state);
     let limits = Limits {
@@ -242,12 +253,34 @@ fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> a
         waiting_max: settings.max_waiters,
         ..Limits::default()
     };
-    let opener: Box<dyn Opener> = match &config.store {
-        Store::Directory(path) => Box::new(SqliteOpener::new(path)),
-        Store::Memory => Box::new(MemoryOpener::forgetful()),
-    };
+    let limits = limits.share(partitions.number());
+    let clock = Arc::new(Clock::system());
+    let mut drivers = Vec::new();
+    for partition in partitions.all() {
+        let opener: Box<dyn Opener> = match &config.store {
+            Store::Directory(path) => Box::new(SqliteOpener::new(path)),
+            Store::Memory => Box::new(MemoryOpener::forgetful()),
+        };
+        let recovery = recover(opener.as_ref(), partition, limits.clone(), settings.events_kept)?;
+        let limits = PartitionLimits {
+            callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
+            store_timeout_us: settings.store_timeout_us,
+            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX / partitions.number() as usize,
+        };
+        let (observer, clock) = (Arc::clone(observer), Arc::clone(&clock));
+        drivers.push(match lead {
+            Some(lead) => Driver::start_led(recovery, limits, observer, clock, Arc::clone(lead)),
+            None => Driver::start(recovery, limits, observer, clock),
+        });
+    }
+    Ok(Drivers::of(drivers))
+}
+
+/// Reads the journal of a partition.
+fn recover(opener: &dyn Opener, partition: u32, limits: Limits, events_kept: usize) -> anyhow::Result<Recovery> {
+    let state_bytes_max = limits.state_bytes_max;
     let started = Instant::now();
-    let recovery = recover_with_history(opener.as_ref(), PARTITION, limits, settings.events_kept)?;
+    let recovery = recover_with_history(opener, partition, limits, events_kept)?;
     for note in &recovery.notes {
         tracing::warn!("{note}");
     }
@@ -265,16 +298,7 @@ fn start(config: &Config, observer: Arc<Observer>, lead: Option<Arc<Lead>>) -> a
     if totals.state_bytes > state_bytes_max {
         tracing::warn!("{}", memory::too_large(totals.state_bytes, state_bytes_max));
     }
-    let limits = PartitionLimits {
-        callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
-        store_timeout_us: settings.store_timeout_us,
-        backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
-    };
-    let clock = Clock::system();
-    Ok(match lead {
-        Some(lead) => Driver::start_led(recovery, limits, observer, clock, lead),
-        None => Driver::start(recovery, limits, observer, clock),
-    })
+    Ok(recovery)
 }
 
 /// One line that says where it listens and where its data is.

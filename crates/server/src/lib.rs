@@ -30,8 +30,11 @@ mod watch;
 pub use app::App;
 pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
-pub use driver::{Answered, Beginning, Clock, Driver, Handle, Lead, Listening, Witness, default_threads};
+pub use driver::{
+    Answered, Beginning, Clock, Driver, Drivers, Handle, Lead, Listening, Stamp, Witness, default_threads,
+};
 pub use faces::{Audience, Class};
+pub use leasehold_cluster::{PARTITIONS_MAX, Partitions};
 pub use settings::Settings;
 pub use trace::SPANS;
 pub use watch::Observer;

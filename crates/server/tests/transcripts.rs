@@ -4,6 +4,7 @@
 //! ```text
 //! ## P07 A borrow gets the lowest free position.        a number that stays, and the promise
 //! @ max-ttl 60s                                         a setting of this service; the clock may be set, too
+//! @ partitions one                                      it depends on what one partition counts
 //! > POST /l/9f1c…/borrow as w1                          a request, in the background when it is named
 //! > idempotency-key: k1                                 its headers
 //! > {"ttl": 30, "wait": 5}                              its body; {x*4097} is an x 4097 times
@@ -140,25 +141,40 @@ fn every_status_of_the_document_is_in_a_transcript() {
     assert!(unseen.is_empty(), "the document lists what no transcript shows: {unseen:?}");
 }
 
+/// With one partition, and with four: a caller cannot tell them apart but by the numbers that each partition counts for
+/// itself.
 fn play_file(file: &str) {
-    let is_rewriting = std::env::var("TRANSCRIPTS").is_ok_and(|mode| mode == "rewrite");
+    play_with(file, 1);
+    play_with(file, PARTITIONS);
+}
+
+/// How many there are in the second play.
+const PARTITIONS: usize = 4;
+
+fn play_with(file: &str, partitions: usize) {
+    let is_rewriting = partitions == 1 && std::env::var("TRANSCRIPTS").is_ok_and(|mode| mode == "rewrite");
     let (head, transcripts) = read(file);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime can be started");
     let mut rewritten = head;
     let mut failures = Vec::new();
-    for transcript in &transcripts {
-        let played = play::play(transcript, runtime.handle());
+    let is_for_all = |transcript: &&Transcript| partitions == 1 || !transcript.is_about_one_partition();
+    for transcript in transcripts.iter().filter(is_for_all) {
+        let played = play::play(transcript, runtime.handle(), partitions);
         rewritten.extend(played.rewritten);
         if !played.faults.is_empty() {
             let Transcript { number, title, .. } = transcript;
-            failures.push(format!("{file}.txt: {number} {title}\n{}", played.faults.join("\n")));
+            let faults = played.faults.join("\n");
+            failures.push(format!("{file}.txt, {partitions} partitions: {number} {title}\n{faults}"));
         }
     }
     if is_rewriting {
         fs::write(path(file), rewritten.join("\n") + "\n").expect("a transcript is writable");
     }
-    println!("{file}: {} transcripts played", transcripts.len());
+    println!(
+        "{file}: {} transcripts played with {partitions} partitions",
+        transcripts.iter().filter(is_for_all).count()
+    );
     assert!(failures.is_empty(), "{} of {} differ\n\n{}", failures.len(), transcripts.len(), failures.join("\n\n"));
 }
 

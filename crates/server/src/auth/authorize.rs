@@ -169,7 +169,11 @@ fn own_key(name: &str, key: &str) -> Arc<str> {
 /// The quota that the settings give every caller.
 fn quota(caller: &Caller) -> Quota {
     let limits = &caller.sign_on.settings().limits;
-    Quota { live_max: limits.live_claims.unwrap_or(u32::MAX), waiting_max: limits.waiters.unwrap_or(u32::MAX) }
+    Quota {
+        live_max: limits.live_claims.unwrap_or(u32::MAX),
+        waiting_max: limits.waiters.unwrap_or(u32::MAX),
+        ..Quota::NONE
+    }
 }
 
 /// With `bind_lock_client`, a lock's client is the caller: its name, or its name, a slash, and a suffix that tells its

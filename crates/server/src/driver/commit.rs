@@ -208,7 +208,7 @@ impl Committer {
         // Callers come first, then the witness, in order: no other thread tells of this append.
         self.shared.deliver(leaving);
         self.shared.witness.happened(&happened);
-        self.shared.witness.record(&happened, &totals);
+        self.shared.witness.record(self.shared.number, &happened, &totals);
         self.shared.witness.appended(&batch, took);
         if self.has_background() || self.starting.is_some() {
             // Their answers leave before background work goes on.
@@ -246,7 +246,7 @@ impl Committer {
             self.is_low = is_low;
             self.shared.lock().partition.set_store_full(is_low);
         }
-        self.shared.witness.store(self.store.sizes(), self.store.syncs(), is_low);
+        self.shared.witness.store(self.shared.number, self.store.sizes(), self.store.syncs(), is_low);
     }
 }
 

@@ -1,91 +1,174 @@
-//! Calls to the partition from async code. A caller that goes away while it waits is an ordered command like any other.
+//! Calls to the partitions from async code: a command goes to the partition of its resource. A caller that goes away
+//! while it waits is an ordered command like any other.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use leasehold_engine::{ClaimId, Command, Reply, Time, Totals, Wall};
+use leasehold_cluster::Partitions;
+use leasehold_engine::{ClaimId, Command, Owned, Quota, Reply, ResourceKey, Time, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
 
-use super::Shared;
+use super::route::{self, Whose};
+use super::{Clock, Shared};
 use crate::sync::oneshot;
 
 /// An answer, with its place in the order of things.
 #[derive(Debug)]
 pub struct Answered {
     pub answer: Result<Reply, Denial>,
-    pub epoch: Epoch,
-    pub position: Position,
+    /// The place of the answer in the order of its partition.
+    pub stamp: Stamp,
     /// The claim that this answer tells its caller of: if the answer cannot be delivered, hand it back.
     pub(crate) untold: Option<ClaimId>,
 }
 
+/// A place in the order of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub partition: u32,
+    pub epoch: Epoch,
+    pub position: Position,
+}
+
 /// The entrance for requests. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Handle {
-    shared: Arc<Shared>,
+pub struct Handle(Served);
+
+/// The service that most people run has one partition, and pays nothing for the others.
+#[derive(Clone, Debug)]
+enum Served {
+    One(Arc<Shared>),
+    /// By number.
+    Many(Partitions, Arc<[Arc<Shared>]>),
 }
 
 impl Handle {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Handle { shared }
+        Handle(Served::One(shared))
     }
 
-    /// Submits the request at once. The returned future waits for the durable answer, and withdraws the request if it
-    /// is dropped before. It holds nothing else: an `async fn` would keep the request for as long as its caller is
-    /// parked.
+    /// One entrance to all partitions of a service, in the order of their numbers.
+    pub(super) fn many(handles: impl Iterator<Item = Handle>) -> Self {
+        let mut shared: Vec<Arc<Shared>> = handles.flat_map(|handle| handle.shared().to_vec()).collect();
+        assert!(
+            shared.iter().zip(0..).all(|(shared, number)| shared.number == number),
+            "in the order of their numbers"
+        );
+        if shared.len() == 1 {
+            return Handle(Served::One(shared.remove(0)));
+        }
+        let number = u32::try_from(shared.len()).ok().and_then(Partitions::new);
+        Handle(Served::Many(number.expect("a service has as many partitions as it may"), shared.into()))
+    }
+
+    /// With several partitions an answer names the one it comes from.
+    pub(crate) fn has_many(&self) -> bool {
+        matches!(self.0, Served::Many(..))
+    }
+
+    /// Submits the request at once, to the partition of its resource. The returned future waits for the durable answer,
+    /// and withdraws the request if it is dropped before. It holds nothing else: an `async fn` would keep the request
+    /// for as long as its caller is parked.
     pub fn call(&self, request: impl Into<Request>) -> Listening<'_> {
-        let (to, answered) = oneshot::channel();
-        let (ticket, asked_at, leaving) = {
-            let mut inner = self.shared.lock();
-            let clocks = self.shared.clock.read();
-            let ticket = inner.partition.submit(clocks, request.into(), to);
-            let asked_at = inner.partition.service_time();
-            (ticket, asked_at, self.shared.after_change(&mut inner))
-        };
-        let listening = Listening { shared: &self.shared, ticket, asked_at, answered, is_over: false };
-        self.shared.deliver(leaving);
-        listening
+        let mut request = request.into();
+        match &self.0 {
+            Served::One(shared) => submit(shared, request),
+            Served::Many(partitions, all) => {
+                let number = match route::whose(&request.command) {
+                    Whose::Resource(resource) => partitions.of(resource),
+                    Whose::Claim(claim) => partition_of_claim(*partitions, all, claim),
+                    Whose::Everything => 0,
+                };
+                self.share_quota(&mut request.command, number);
+                submit(&all[number as usize], request)
+            }
+        }
+    }
+
+    /// Submits a request to this partition: lists and surveys go to all of them.
+    pub(crate) fn call_in(&self, partition: u32, request: impl Into<Request>) -> Listening<'_> {
+        submit(&self.shared()[partition as usize], request.into())
+    }
+
+    /// The partitions that something is put together from: that of the resource it is about, or all of them.
+    pub(crate) fn partitions_of(&self, resource: Option<&ResourceKey>) -> std::ops::Range<u32> {
+        match (&self.0, resource) {
+            (Served::Many(partitions, _), Some(resource)) => {
+                let number = partitions.of(resource);
+                number..number + 1
+            }
+            _ => 0..u32::try_from(self.shared().len()).expect("there are at most 4096"),
+        }
+    }
+
+    /// A principal's quota is for all partitions: the claims that it has in the others count.
+    fn share_quota(&self, command: &mut Command, partition: u32) {
+        let Command::Acquire(acquire) = command else { return };
+        let Some(owner) = acquire.owner().filter(|_| acquire.quota != Quota::NONE) else { return };
+        let others = self.shared().iter().filter(|shared| shared.number != partition);
+        let claims = others.map(|shared| shared.lock().partition.engine().owned_by(owner));
+        acquire.quota.elsewhere = claims.fold(Owned::NOTHING, |sum, claims| sum + claims);
     }
 
     /// An answer was made and could not be delivered: its claim is handed back, unless another caller knows of it.
-    pub(crate) fn hand_back(&self, untold: ClaimId) {
-        let leaving = self.shared.hand_back(&[untold]);
-        self.shared.deliver(leaving);
+    pub(crate) fn hand_back(&self, partition: u32, untold: ClaimId) {
+        let shared = &self.shared()[partition as usize];
+        let leaving = shared.hand_back(&[untold]);
+        shared.deliver(leaving);
     }
 
-    /// Returns whether changes become durable: makes one, of the smallest kind, and waits for it.
+    /// Returns whether changes become durable: makes one in each partition, of the smallest kind, and waits for them.
     pub async fn is_ready(&self) -> bool {
-        self.call(Command::Mark).await.answer.is_ok()
+        let marks: Vec<Listening<'_>> =
+            self.shared().iter().map(|shared| submit(shared, Command::Mark.into())).collect();
+        let mut is_ready = true;
+        for mark in marks {
+            is_ready &= mark.await.answer.is_ok();
+        }
+        is_ready
     }
 
-    /// Everything up to here is durable: the position of an answer that depends on nothing.
-    pub fn durable(&self) -> (Epoch, Position) {
-        (self.shared.epoch, Position(self.shared.durable.load(Ordering::Relaxed)))
+    /// Everything up to here is durable: the place of an answer that depends on nothing. With several partitions such
+    /// an answer has none.
+    pub fn durable(&self) -> Option<Stamp> {
+        match &self.0 {
+            Served::One(shared) => Some(shared.durable_stamp()),
+            Served::Many(..) => None,
+        }
+    }
+
+    /// The same in the partition of a resource, or in all of them.
+    pub(crate) fn heads_of(&self, resource: Option<&ResourceKey>) -> impl Iterator<Item = Stamp> + '_ {
+        let partitions = self.partitions_of(resource);
+        self.shared()[partitions.start as usize..partitions.end as usize].iter().map(|shared| shared.durable_stamp())
     }
 
     /// The wall clock's reading, for people.
     pub fn wall(&self) -> Wall {
-        self.shared.clock.read().wall
+        self.clock().read().wall
     }
 
     /// With a manual clock: lets this much time pass while the service runs, handling all deadlines on the way.
     pub fn advance(&self, duration_us: u64) {
         let mut left_us = duration_us;
         loop {
-            let (leaving, step_us) = {
-                let mut inner = self.shared.lock();
-                let clocks = self.shared.clock.read();
-                inner.partition.tick(clocks);
-                let wake_us = inner.partition.next_wake().unwrap_or(u64::MAX);
-                (self.shared.after_change(&mut inner), wake_us.saturating_sub(clocks.mono_us).min(left_us))
-            };
-            self.shared.deliver(leaving);
+            let mut step_us = left_us;
+            for shared in self.shared() {
+                let leaving = {
+                    let mut inner = shared.lock();
+                    let clocks = shared.clock.read();
+                    inner.partition.tick(clocks);
+                    let wake_us = inner.partition.next_wake().unwrap_or(u64::MAX);
+                    step_us = step_us.min(wake_us.saturating_sub(clocks.mono_us));
+                    shared.after_change(&mut inner)
+                };
+                shared.deliver(leaving);
+            }
             if left_us == 0 {
                 return;
             }
-            self.shared.clock.advance(step_us);
+            self.clock().advance(step_us);
             left_us -= step_us;
         }
     }
@@ -93,44 +176,88 @@ impl Handle {
     /// The resource and the owner of a claim. Neither changes in its life, so a command may be authorised by them; but
     /// an answer about the claim has to come through the gate.
     pub(crate) fn owner_of(&self, claim: ClaimId) -> Option<(Arc<str>, Option<Arc<str>>)> {
-        self.shared.lock().partition.engine().owner_of(claim)
+        let shared = match &self.0 {
+            Served::One(shared) => shared,
+            Served::Many(partitions, all) => &all[partition_of_claim(*partitions, all, claim) as usize],
+        };
+        shared.lock().partition.engine().owner_of(claim)
     }
 
     /// For modules that do not deal with leases.
     pub(crate) fn now(&self) -> leasehold_auth::Now {
-        let Clocks { mono_us, wall } = self.shared.clock.read();
+        let Clocks { mono_us, wall } = self.clock().read();
         leasehold_auth::Now { unix_s: wall.0 / 1_000_000, mono_us }
     }
 
     /// Returns whether no append is under way or due, and every answer that could leave has left.
     pub fn is_at_rest(&self) -> bool {
-        self.shared.lock().partition.is_at_rest()
+        self.shared().iter().all(|shared| shared.lock().partition.is_at_rest())
     }
 
     pub fn totals(&self) -> Totals {
-        self.shared.lock().partition.totals()
+        self.shared().iter().map(|shared| shared.lock().partition.totals()).sum()
     }
 
     pub fn callers(&self) -> Callers {
-        self.shared.lock().partition.callers()
+        let mut sum = Callers { held: 0, parked: 0 };
+        for shared in self.shared() {
+            let Callers { held, parked } = shared.lock().partition.callers();
+            sum = Callers { held: sum.held + held, parked: sum.parked + parked };
+        }
+        sum
     }
 
-    /// The partition's figures for metrics, in one look.
+    /// The figures of all partitions for metrics, in one look at each.
     pub(crate) fn readings(&self) -> Readings {
-        let inner = self.shared.lock();
-        let now_us = self.shared.clock.mono_us();
-        let oldest_us = inner.partition.oldest_held_mono_us();
-        Readings {
-            totals: inner.partition.totals(),
-            callers: inner.partition.callers(),
-            oldest_held_us: oldest_us.map_or(0, |oldest_us| now_us.saturating_sub(oldest_us)),
-            uncharged_us: inner.partition.uncharged_us(),
-            epoch: self.shared.epoch,
+        let now_us = self.clock().mono_us();
+        let mut oldest_held_us = 0;
+        let mut uncharged_us = 0;
+        let mut epoch = Epoch(0);
+        for shared in self.shared() {
+            let inner = shared.lock();
+            let oldest_us = inner.partition.oldest_held_mono_us();
+            oldest_held_us = oldest_us.map_or(0, |oldest_us| now_us.saturating_sub(oldest_us)).max(oldest_held_us);
+            uncharged_us = inner.partition.uncharged_us().max(uncharged_us);
+            epoch = epoch.max(shared.epoch);
         }
+        Readings { totals: self.totals(), callers: self.callers(), oldest_held_us, uncharged_us, epoch }
+    }
+
+    fn shared(&self) -> &[Arc<Shared>] {
+        match &self.0 {
+            Served::One(shared) => std::slice::from_ref(shared),
+            Served::Many(_, all) => all,
+        }
+    }
+
+    /// All partitions have the same.
+    fn clock(&self) -> &Clock {
+        &self.shared()[0].clock
     }
 }
 
-/// The partition in figures, as metrics show it.
+/// A claim's id names its partition, but for ids from before there were several: their claims are looked for. Any
+/// partition can say of a claim that there is none.
+fn partition_of_claim(partitions: Partitions, all: &[Arc<Shared>], claim: ClaimId) -> u32 {
+    let knows = |shared: &&Arc<Shared>| shared.lock().partition.engine().owner_of(claim).is_some();
+    partitions.of_claim(claim).or_else(|| Some(all.iter().find(knows)?.number)).unwrap_or(0)
+}
+
+fn submit(shared: &Shared, request: Request) -> Listening<'_> {
+    let (to, answered) = oneshot::channel();
+    let (ticket, asked_at, leaving) = {
+        let mut inner = shared.lock();
+        let clocks = shared.clock.read();
+        let ticket = inner.partition.submit(clocks, request, to);
+        let asked_at = inner.partition.service_time();
+        (ticket, asked_at, shared.after_change(&mut inner))
+    };
+    let listening = Listening { shared, ticket, asked_at, answered, is_over: false };
+    shared.deliver(leaving);
+    listening
+}
+
+/// The partitions in figures, as metrics show them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readings {
     pub(crate) totals: Totals,
@@ -163,8 +290,7 @@ impl Future for Listening<'_> {
         // The sender is dropped unanswered only when the store failed; the process is about to end.
         Poll::Ready(answered.unwrap_or(Answered {
             answer: Err(Denial::ShuttingDown),
-            epoch: Epoch(0),
-            position: Position(0),
+            stamp: Stamp { partition: self.shared.number, epoch: Epoch(0), position: Position(0) },
             untold: None,
         }))
     }

@@ -25,7 +25,9 @@ mod clock;
 mod commit;
 mod handle;
 mod lead;
+mod many;
 mod pulse;
+mod route;
 #[cfg(test)]
 mod seams;
 mod witness;
@@ -36,13 +38,15 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_engine::ClaimId;
-use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Recovery, StoreError, Told};
+use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Position, Recovery, StoreError, Told};
 use tokio::sync::watch;
 
 pub use clock::Clock;
 pub(crate) use handle::Readings;
-pub use handle::{Answered, Handle, Listening};
+pub use handle::{Answered, Handle, Listening, Stamp};
 pub use lead::{Lead, default_threads};
+pub use many::Drivers;
+pub(crate) use route::fresh_claim_id;
 pub use witness::{Beginning, Witness};
 
 use crate::sync::thread::{self, JoinHandle};
@@ -64,7 +68,9 @@ struct Shared {
     inner: Mutex<Inner>,
     /// A deadline comes sooner than the pulse wakes up; the pulse waits here.
     pulse: Condvar,
-    clock: Clock,
+    number: u32,
+    /// The same for all partitions of a service.
+    clock: Arc<Clock>,
     witness: Arc<dyn Witness>,
     relief: Relief,
     epoch: Epoch,
@@ -126,11 +132,11 @@ impl Driver {
         recovery: Recovery,
         limits: PartitionLimits,
         witness: Arc<impl Witness + 'static>,
-        clock: Clock,
+        clock: impl Into<Arc<Clock>>,
     ) -> Driver {
         let runtime = Runtime::current();
         let relief = Relief::Worker(runtime.clone());
-        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock, relief);
+        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock.into(), relief);
         runtime.spawn(async move {
             if let Err(error) = committer.run().await {
                 fail.send_replace(Some(Arc::new(error)));
@@ -146,11 +152,11 @@ impl Driver {
         recovery: Recovery,
         limits: PartitionLimits,
         witness: Arc<impl Witness + 'static>,
-        clock: Clock,
+        clock: impl Into<Arc<Clock>>,
         lead: Arc<Lead>,
     ) -> Driver {
         let relief = Relief::StandIn(Arc::clone(&lead));
-        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock, relief);
+        let (driver, mut committer, fail) = Driver::prepare(recovery, limits, witness, clock.into(), relief);
         spawn("leasehold-lead", move || {
             let outcome = committer.lead(&lead);
             // From here on the stand-in drives: the lead only reports and ends.
@@ -168,12 +174,12 @@ impl Driver {
         recovery: Recovery,
         limits: PartitionLimits,
         witness: Arc<dyn Witness>,
-        clock: Clock,
+        clock: Arc<Clock>,
         relief: Relief,
     ) -> (Driver, commit::Committer, watch::Sender<Option<Arc<StoreError>>>) {
         let Recovery { engine, store, epoch, head, at, partition: number, history, .. } = recovery;
         let clocks = clock.read();
-        witness.begin(Beginning { epoch, head, history, secret: store.secret(), wall: clocks.wall });
+        witness.begin(Beginning { partition: number, epoch, head, history, secret: store.secret(), wall: clocks.wall });
         let mut partition = Partition::new(engine, number, epoch, head, at, limits, clocks);
         if store.is_forgetful() {
             partition.stop_journaling();
@@ -189,6 +195,7 @@ impl Driver {
                 is_over: false,
             }),
             pulse: Condvar::new(),
+            number,
             clock,
             witness,
             relief,
@@ -275,6 +282,12 @@ impl Shared {
         })
     }
 
+    /// Everything up to here is durable.
+    fn durable_stamp(&self) -> Stamp {
+        let position = Position(self.durable.load(Ordering::Relaxed));
+        Stamp { partition: self.number, epoch: self.epoch, position }
+    }
+
     /// Wakes the pulse if something is due sooner than it wakes up by itself.
     fn rouse_pulse(&self, inner: &Inner) {
         if inner.partition.next_wake().is_some_and(|wake_us| wake_us < inner.pulse_at_us) {
@@ -295,7 +308,7 @@ impl Shared {
         if !leaving.happened.is_empty() {
             // Without a journal the thread that made a change also tells of it. Under the lock they are recorded in
             // order.
-            self.witness.record(&leaving.happened, &inner.partition.totals());
+            self.witness.record(self.number, &leaving.happened, &inner.partition.totals());
         }
         leaving
     }
@@ -311,7 +324,8 @@ impl Shared {
             leaving.happened.clear();
             let mut untold = Vec::new();
             for Told { to, answer, epoch, position, untold: told_of, .. } in leaving.told.drain(..) {
-                if let Err(answered) = to.send(Answered { answer, epoch, position, untold: told_of }) {
+                let stamp = Stamp { partition: self.number, epoch, position };
+                if let Err(answered) = to.send(Answered { answer, stamp, untold: told_of }) {
                     untold.extend(answered.untold);
                 }
             }

@@ -8,20 +8,20 @@ use leasehold_journal::{Batch, Epoch, Happened, History, Position, Sizes};
 
 /// Called for every change, mostly on the committer's thread: an implementation is brief and never waits.
 pub trait Witness: Debug + Send + Sync {
-    /// Once, before anything is served.
+    /// Once for each partition, before anything is served.
     fn begin(&self, beginning: Beginning);
 
     /// Changes that are durable, to be counted and logged, in any order.
     fn happened(&self, happened: &[Happened]);
 
-    /// The same changes, to be kept, in the order of the journal.
-    fn record(&self, happened: &[Happened], totals: &Totals);
+    /// The same changes, to be kept, in the order of their partition's journal.
+    fn record(&self, partition: u32, happened: &[Happened], totals: &Totals);
 
     /// A batch was written.
     fn appended(&self, batch: &Batch, took: Duration);
 
     /// The store as it was just looked at.
-    fn store(&self, sizes: Sizes, syncs: u64, is_low: bool);
+    fn store(&self, partition: u32, sizes: Sizes, syncs: u64, is_low: bool);
 
     /// A checkpoint was written.
     fn checkpointed(&self);
@@ -30,9 +30,10 @@ pub trait Witness: Debug + Send + Sync {
     fn close(&self);
 }
 
-/// The state when the partition starts.
+/// The state when a partition starts.
 #[derive(Debug)]
 pub struct Beginning {
+    pub partition: u32,
     pub epoch: Epoch,
     pub head: Position,
     pub history: History,

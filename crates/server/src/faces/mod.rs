@@ -27,9 +27,11 @@ mod sign_on;
 mod terms;
 mod watch;
 
-use http::Response;
-use leasehold_engine::{ClaimId, Time};
-use leasehold_journal::{Denial, Epoch, Position, Request};
+use std::fmt;
+
+use http::{HeaderMap, Response};
+use leasehold_engine::{Command, Time};
+use leasehold_journal::{Denial, Request};
 
 pub use class::{Audience, Class};
 use denial::unserved;
@@ -40,16 +42,17 @@ pub(crate) use header::{idempotency_key, listening};
 pub(crate) use health::Readiness;
 pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
 
-use crate::driver::{Answered, Handle};
-use crate::http::response::{self, FilledIn, fill_in, is_open};
+pub(crate) use crate::driver::fresh_claim_id;
+use crate::driver::{Answered, Handle, Stamp};
+use crate::http::response::{self, FilledIn, PARTITION, POSITIONS, fill_in, is_open};
 use crate::http::{Body, Problem, Receipt, RequestId};
+use crate::watch::bookmark::{Bookmark, Mark};
 
 /// The part of a call that every dialect needs again for its answer.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) id: &'a RequestId,
-    pub(crate) epoch: Epoch,
-    pub(crate) position: Position,
+    pub(crate) seen: Seen,
     /// Service time when the call came.
     pub(crate) asked_at: Time,
     /// Hands the claim back that the answer tells of, unless the answer leaves.
@@ -65,12 +68,72 @@ pub(crate) fn ask<'a, 'd>(
     let listening = driver.call(request);
     let asked_at = listening.asked_at;
     async move {
-        let Answered { answer, epoch, position, untold } = listening.await;
+        let Answered { answer, stamp, untold } = listening.await;
         let receipt = untold.map(|claim| {
             let driver = driver.clone();
-            Receipt::or_else(move || driver.hand_back(claim))
+            Receipt::or_else(move || driver.hand_back(stamp.partition, claim))
         });
-        (Reply { id, epoch, position, asked_at, receipt }, answer)
+        let seen = if driver.has_many() { Seen::OneOfMany(stamp) } else { Seen::One(stamp) };
+        (Reply { id, seen, asked_at, receipt }, answer)
+    }
+}
+
+/// Asks the engine of one partition, which tells of no new claim. A list is put together from several of these.
+pub(crate) async fn ask_in(
+    driver: &Handle,
+    partition: u32,
+    command: Command,
+) -> (Stamp, Result<leasehold_engine::Reply, Denial>) {
+    let Answered { answer, stamp, .. } = driver.call_in(partition, command).await;
+    (stamp, answer)
+}
+
+/// The places of an answer in the orders of the partitions that it comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Seen {
+    /// There is one partition.
+    One(Stamp),
+    OneOfMany(Stamp),
+    /// In the order of their numbers.
+    Many(Vec<Stamp>),
+}
+
+impl Seen {
+    /// Of an answer that looked at these partitions.
+    pub(crate) fn all(driver: &Handle, mut stamps: Vec<Stamp>) -> Seen {
+        match stamps.as_slice() {
+            [stamp] if !driver.has_many() => Seen::One(*stamp),
+            [stamp] => Seen::OneOfMany(*stamp),
+            _ => {
+                stamps.sort_by_key(|stamp| stamp.partition);
+                Seen::Many(stamps)
+            }
+        }
+    }
+
+    fn mark(&self, headers: &mut HeaderMap) {
+        match self {
+            Seen::One(stamp) => set_position(headers, stamp),
+            Seen::OneOfMany(stamp) => {
+                set_position(headers, stamp);
+                headers.insert(PARTITION, stamp.partition.into());
+            }
+            Seen::Many(_) => {
+                let positions = self.to_string();
+                headers.insert(POSITIONS, positions.try_into().expect("digits and a few other characters"));
+            }
+        }
+    }
+}
+
+/// `3.41`, or with several partitions `1:3.41,2:3.77`.
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::One(Stamp { epoch, position, .. }) => write!(f, "{epoch}.{position}"),
+            Seen::OneOfMany(stamp) => Mark::from(*stamp).fmt(f),
+            Seen::Many(stamps) => Bookmark(stamps.iter().copied().map(Mark::from).collect()).fmt(f),
+        }
     }
 }
 
@@ -90,6 +153,11 @@ pub(crate) fn ask_about<'a, 'd, S>(
 }
 
 impl<'a> Reply<'a> {
+    /// To a call that was put to several partitions and made no claim.
+    pub(crate) fn gathered(id: &'a RequestId, seen: Seen) -> Self {
+        Reply { id, seen, asked_at: Time::default(), receipt: None }
+    }
+
     /// Words the answer, and has its claim handed back if it never leaves.
     pub(crate) fn word(
         mut self,
@@ -103,34 +171,30 @@ impl<'a> Reply<'a> {
 
     /// Its place in the order of things, as the header has it.
     pub(crate) fn to_position(&self) -> String {
-        format!("{}.{}", self.epoch, self.position)
+        self.seen.to_string()
     }
 
     pub(crate) fn positioned(&self, mut response: Response<Body>) -> Response<Body> {
-        set_position(&mut response, self.epoch, self.position);
+        self.seen.mark(response.headers_mut());
         response
     }
 }
 
 /// Sets the place of an answer in the order of things.
-fn set_position(response: &mut Response<Body>, epoch: Epoch, position: Position) {
+fn set_position(headers: &mut HeaderMap, Stamp { epoch, position, .. }: &Stamp) {
     let (mut reign, mut place) = (itoa::Buffer::new(), itoa::Buffer::new());
     let value = response::joined([reign.format(epoch.0), ".", place.format(position.0)]);
-    fill_in(response.headers_mut(), FilledIn::Position, value);
+    fill_in(headers, FilledIn::Position, value);
 }
 
 /// An answer that did not involve the engine, such as one to a malformed call, still has the position it could have
-/// seen.
+/// seen. With several partitions it has none.
 pub(crate) fn ensure_position(response: &mut Response<Body>, driver: &Handle) {
-    if is_open(response.headers(), FilledIn::Position) {
-        let (epoch, position) = driver.durable();
-        set_position(response, epoch, position);
+    if is_open(response.headers(), FilledIn::Position)
+        && let Some(stamp) = driver.durable()
+    {
+        set_position(response.headers_mut(), &stamp);
     }
-}
-
-/// A fresh id for a claim, looking like any random UUID. Unguessable: for a pool it is the lease's secret.
-pub(crate) fn fresh_claim_id() -> ClaimId {
-    ClaimId(uuid::Builder::from_random_bytes(rand::random()).into_uuid().as_u128())
 }
 
 /// A UUID written the usual way, in either case.

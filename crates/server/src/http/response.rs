@@ -20,6 +20,8 @@ use crate::limits::PIECE_MAX;
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where in the order of things an answer belongs.
 pub const POSITION: HeaderName = HeaderName::from_static("leasehold-position");
+pub const PARTITION: HeaderName = HeaderName::from_static("leasehold-partition");
+pub const POSITIONS: HeaderName = HeaderName::from_static("leasehold-positions");
 /// Which service an answer is from.
 pub const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
 

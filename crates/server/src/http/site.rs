@@ -18,7 +18,7 @@ use super::response::{self, Body};
 
 /// Headers of ours that scripts of an allowed origin may see, beside those that any script may.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "Leasehold-Position, Leasehold-Service, Retry-After, Location, Link, ETag, X-Request-Id, WWW-Authenticate",
+    "Leasehold-Position, Leasehold-Partition, Leasehold-Positions, Leasehold-Service, Retry-After, Location, Link, ETag, X-Request-Id, WWW-Authenticate",
 );
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// Headers that scripts of an allowed origin may send, beside those that any script may.

@@ -9,6 +9,7 @@ mod requests;
 mod sign_ins;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_engine::{Effect, Ending, Kind, What};
@@ -50,6 +51,8 @@ struct EndingLabels {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    /// The store of each partition as it was last looked at: its sizes, its syncs, and whether it is nearly full.
+    stores: Mutex<Vec<(Sizes, u64, bool)>>,
     requests: Requests,
     pub(crate) sign_ins: SignIns,
     pub(crate) connections: Connections,
@@ -164,8 +167,9 @@ fn ending(how: Ending) -> usize {
     }
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// Of a service with so many partitions.
+    pub(crate) fn of_many(partitions: u32) -> Self {
         let mut registry = Registry::with_prefix("leasehold");
         let r = &mut registry;
         r.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -245,6 +249,7 @@ impl Default for Metrics {
             unsent_bytes_max: gauge(r, "unsent_bytes_max", "Bytes that may wait; past this, long answers are 503"),
             epoch: gauge(r, "epoch", "Rises by one each time the journal is opened"),
             waiters_max: gauge(r, "waiters_max", "Claims that may stand in queues (max_waiters)"),
+            stores: Mutex::new(vec![(Sizes::default(), 0, false); partitions as usize]),
             registry,
         }
     }
@@ -332,12 +337,16 @@ impl Metrics {
         self.journal_bytes.inc_by(bytes as u64);
     }
 
-    pub(crate) fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
-        self.tail_bytes.set(sizes.tail_bytes);
-        self.checkpoint_bytes.set(sizes.checkpoint_bytes);
-        self.file_bytes.set(sizes.file_bytes);
-        self.fsyncs.inner().store(syncs, Ordering::Relaxed);
-        self.store_low.set(is_low.into());
+    /// The store of a partition as it was just looked at; shown is what all of them have together.
+    pub(crate) fn store(&self, partition: u32, sizes: Sizes, syncs: u64, is_low: bool) {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores[partition as usize] = (sizes, syncs, is_low);
+        let sum = |of: fn(&(Sizes, u64, bool)) -> u64| stores.iter().map(of).sum::<u64>();
+        self.tail_bytes.set(sum(|(sizes, ..)| sizes.tail_bytes));
+        self.checkpoint_bytes.set(sum(|(sizes, ..)| sizes.checkpoint_bytes));
+        self.file_bytes.set(sum(|(sizes, ..)| sizes.file_bytes));
+        self.fsyncs.inner().store(sum(|(_, syncs, _)| *syncs), Ordering::Relaxed);
+        self.store_low.set(stores.iter().any(|(.., is_low)| *is_low).into());
     }
 
     pub(crate) fn checkpointed(&self) {

@@ -4,10 +4,12 @@
 //!  committer ─ push ─▶ Ring ─ bell ─▶ Reader (a cursor, a filter) ─ frames ─▶ socket
 //! ```
 //!
-//! The ring is every reader's queue: a reader takes as many events as its socket has room for, and is cut when the ring
+//! A partition has a ring. The rings are every reader's queue: a reader takes as many events as its socket has room for, and is cut when the ring
 //! has moved on past its cursor. So a slow reader costs nothing, and a new event costs the same for any number of
 //! readers.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +17,8 @@ use leasehold_engine::{Totals, Wall};
 use leasehold_journal::{Epoch, Happened, History, Position};
 use tokio::sync::{Notify, Semaphore};
 
-use super::ring::Ring;
+use super::bookmark::Mark;
+use super::ring::{EventId, Ring};
 use super::series::{Series, Window};
 use crate::http::Shares;
 use crate::limits::PAGE_BYTES_MAX;
@@ -40,24 +43,49 @@ pub(crate) struct Events {
 /// All kept events, under one lock: it is taken for every batch.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) ring: Ring,
+    /// By partition.
+    pub(crate) rings: Vec<Ring>,
+    /// The last totals of each partition.
+    totals: Vec<Totals>,
     series: Series,
     counts: Counts,
+}
+
+/// Something that happened, and in which partition.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    /// Named where there are several.
+    pub(crate) partition: Option<u32>,
+    pub(crate) happened: Happened,
+}
+
+impl Placed {
+    /// Its own id.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { partition: self.partition, id: EventId::of(&self.happened) }
+    }
 }
 
 /// The events of a resource, as far back as requested and known.
 #[derive(Debug)]
 pub(crate) struct Past {
     /// Oldest first.
-    pub(crate) events: Vec<Happened>,
+    pub(crate) events: Vec<Placed>,
     /// No later event is missing.
     pub(crate) complete_since: Wall,
 }
 
 impl Events {
-    pub(crate) fn new(events_kept: usize) -> Self {
+    pub(crate) fn new(events_kept: usize, partitions: u32) -> Self {
+        let ring = || Ring::new((events_kept / partitions as usize).max(1));
+        let kept = Kept {
+            rings: (0..partitions).map(|_| ring()).collect(),
+            totals: vec![Totals::default(); partitions as usize],
+            series: Series::new(),
+            counts: Counts::default(),
+        };
         Events {
-            kept: Mutex::new(Kept { ring: Ring::new(events_kept), series: Series::new(), counts: Counts::default() }),
+            kept: Mutex::new(kept),
             bell: Notify::new(),
             readers: Arc::new(Semaphore::new(READERS_MAX)),
             shares: Shares::of(u32::try_from(READERS_MAX).expect("a thousand fits")),
@@ -65,16 +93,17 @@ impl Events {
         }
     }
 
-    pub(crate) fn begin(&self, epoch: Epoch, head: Position, history: History, wall: Wall) {
-        self.kept().ring.begin(epoch, head, history, wall);
+    pub(crate) fn begin(&self, partition: u32, epoch: Epoch, head: Position, history: History, wall: Wall) {
+        self.kept().rings[partition as usize].begin(epoch, head, history, wall);
     }
 
-    /// In the order of the journal.
-    pub(crate) fn push(&self, happened: &[Happened], totals: &Totals) {
+    /// In the order of the partition's journal.
+    pub(crate) fn push(&self, partition: u32, happened: &[Happened], totals: &Totals) {
         {
             let mut kept = self.kept();
-            kept.series.push(happened, totals);
-            let dropped: u64 = happened.iter().map(|one| kept.ring.push(one.clone())).sum();
+            kept.count(partition, happened, totals);
+            let ring = &mut kept.rings[partition as usize];
+            let dropped: u64 = happened.iter().map(|one| ring.push(one.clone())).sum();
             kept.counts.told += happened.len() as u64;
             kept.counts.dropped += dropped;
         }
@@ -107,21 +136,34 @@ impl Events {
         READERS_MAX - self.readers.available_permits()
     }
 
-    /// Since when nothing is missing.
-    pub(crate) fn complete_since(&self) -> Wall {
-        self.kept().ring.complete_since()
+    /// Since when nothing of this partition is missing.
+    pub(crate) fn complete_since(&self, partition: u32) -> Wall {
+        self.kept().rings[partition as usize].complete_since()
     }
 
     /// The newest of those that are `wanted` and not older than `since`, at most `limit` and as many as fit on a page.
-    pub(crate) fn past(&self, since: Wall, limit: usize, wanted: impl Fn(&Happened) -> bool) -> Past {
+    pub(crate) fn past(
+        &self,
+        partitions: Range<u32>,
+        since: Wall,
+        limit: usize,
+        wanted: impl Fn(&Happened) -> bool,
+    ) -> Past {
+        let pasts = partitions.map(|partition| self.past_of(partition as usize, since, limit, &wanted));
+        let pasts: Vec<Past> = pasts.collect();
+        pasts.into_iter().reduce(|one, other| one.beside(other, limit)).expect("a service has a partition")
+    }
+
+    fn past_of(&self, partition: usize, since: Wall, limit: usize, wanted: &impl Fn(&Happened) -> bool) -> Past {
         let mut events = Vec::new();
         let mut bytes = 0;
         let mut before = Position(u64::MAX);
-        let mut complete_since = self.complete_since().max(since);
+        let mut complete_since = self.kept().rings[partition].complete_since().max(since);
         // In slices, as the committer needs the ring in between.
         'slices: loop {
             let kept = self.kept();
-            let Some(slice) = kept.ring.read_back(before, SCAN_MAX) else { break };
+            let name = kept.name(partition);
+            let Some(slice) = kept.rings[partition].read_back(before, SCAN_MAX) else { break };
             for happened in slice {
                 before = happened.position;
                 if happened.wall < since {
@@ -130,10 +172,10 @@ impl Events {
                 if wanted(happened) {
                     bytes += len_of(happened);
                     if events.len() == limit || bytes > PAGE_BYTES_MAX {
-                        complete_since = events.last().map_or(since, |oldest: &Happened| oldest.wall);
+                        complete_since = events.last().map_or(since, |oldest: &Placed| oldest.happened.wall);
                         break 'slices;
                     }
-                    events.push(happened.clone());
+                    events.push(Placed { partition: name, happened: happened.clone() });
                 }
             }
         }
@@ -144,6 +186,52 @@ impl Events {
     pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
         // Every step under this lock is whole.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// A partition is named where there are several.
+    pub(crate) fn name(&self, partition: usize) -> Option<u32> {
+        (self.rings.len() > 1).then(|| u32::try_from(partition).expect("there are at most 4096"))
+    }
+
+    fn count(&mut self, partition: u32, happened: &[Happened], totals: &Totals) {
+        if self.rings.len() == 1 {
+            self.series.push(happened, totals);
+            return;
+        }
+        self.totals[partition as usize] = *totals;
+        self.series.push(happened, &self.totals.iter().copied().sum());
+    }
+}
+
+impl Past {
+    /// Two pasts as one, with the newest events of both: the rest of a page may be missing, which the time says.
+    fn beside(self, other: Past, limit: usize) -> Past {
+        let mut complete_since = self.complete_since.max(other.complete_since);
+        let mut events = in_time(vec![self.events.into(), other.events.into()]);
+        let mut bytes = 0;
+        let fitting = events.iter().rev().take(limit).take_while(|event| {
+            bytes += len_of(&event.happened);
+            bytes <= PAGE_BYTES_MAX
+        });
+        let gone = events.len() - fitting.count();
+        if gone > 0 {
+            events.drain(..gone);
+            complete_since = events.first().map_or(complete_since, |oldest| oldest.happened.wall.max(complete_since));
+        }
+        Past { events, complete_since }
+    }
+}
+
+/// The events of several partitions as one sequence: each partition's in its own order, and between partitions by the
+/// wall clock.
+pub(crate) fn in_time(mut partitions: Vec<VecDeque<Placed>>) -> Vec<Placed> {
+    let mut all = Vec::with_capacity(partitions.iter().map(VecDeque::len).sum());
+    loop {
+        let next = partitions.iter_mut().filter(|events| !events.is_empty());
+        let Some(events) = next.min_by_key(|events| events[0].happened.wall) else { return all };
+        all.extend(events.pop_front());
     }
 }
 

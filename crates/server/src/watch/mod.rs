@@ -9,6 +9,7 @@
 //!
 //! Pools appear nowhere here under their id, which is a credential: they have a digest (`digest`) or no name at all.
 
+pub(crate) mod bookmark;
 pub(crate) mod digest;
 mod events;
 pub(crate) mod frozen;
@@ -30,7 +31,7 @@ use crate::driver::{Beginning, Witness};
 use crate::limits::SURVEYS_MAX;
 use crate::metrics::Metrics;
 use digest::Digester;
-pub(crate) use events::{Events, Past, SCAN_MAX};
+pub(crate) use events::{Events, Past, Placed, SCAN_MAX, in_time};
 
 #[derive(Debug)]
 pub struct Observer {
@@ -52,9 +53,14 @@ impl Default for Observer {
 impl Observer {
     /// Keeps the last `events_kept` events for readers that come later.
     pub fn new(events_kept: usize) -> Self {
+        Observer::of_many(events_kept, 1)
+    }
+
+    /// The same for a service with so many partitions, which share the room for events.
+    pub fn of_many(events_kept: usize, partitions: u32) -> Self {
         Observer {
-            metrics: Metrics::default(),
-            events: Events::new(events_kept),
+            metrics: Metrics::of_many(partitions),
+            events: Events::new(events_kept, partitions),
             surveys: Semaphore::new(SURVEYS_MAX),
             frozen: frozen::Frozen::new(),
             digester: OnceLock::new(),
@@ -78,9 +84,9 @@ impl Observer {
 
 impl Witness for Observer {
     fn begin(&self, beginning: Beginning) {
-        let Beginning { epoch, head, history, secret, wall } = beginning;
+        let Beginning { partition, epoch, head, history, secret, wall } = beginning;
         self.digester.get_or_init(|| Digester::new(secret.unwrap_or_else(rand::random)));
-        self.events.begin(epoch, head, history, wall);
+        self.events.begin(partition, epoch, head, history, wall);
     }
 
     /// Streams end, so that none holds up the end.
@@ -94,8 +100,8 @@ impl Witness for Observer {
     }
 
     /// The store as it was just looked at.
-    fn store(&self, sizes: Sizes, syncs: u64, is_low: bool) {
-        self.metrics.store(sizes, syncs, is_low);
+    fn store(&self, partition: u32, sizes: Sizes, syncs: u64, is_low: bool) {
+        self.metrics.store(partition, sizes, syncs, is_low);
     }
 
     fn checkpointed(&self) {
@@ -114,10 +120,10 @@ impl Witness for Observer {
         }
     }
 
-    /// Kept for observers. To be called in the order of the journal.
-    fn record(&self, happened: &[Happened], totals: &Totals) {
+    /// Kept for observers. To be called in the order of each partition's journal.
+    fn record(&self, partition: u32, happened: &[Happened], totals: &Totals) {
         if !happened.is_empty() {
-            self.events.push(happened, totals);
+            self.events.push(partition, happened, totals);
         }
     }
 }

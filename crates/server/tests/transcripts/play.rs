@@ -25,9 +25,9 @@ struct Play {
     asked: Option<Sent>,
 }
 
-pub(crate) fn play(transcript: &Transcript, runtime: &tokio::runtime::Handle) -> Played {
-    let service = Service::start(runtime, &transcript.settings);
-    let mut play = Play { service, names: Names::default(), waiting: BTreeMap::new(), asked: None };
+pub(crate) fn play(transcript: &Transcript, runtime: &tokio::runtime::Handle, partitions: usize) -> Played {
+    let service = Service::start(runtime, &transcript.settings, partitions);
+    let mut play = Play { service, names: Names::of(partitions), waiting: BTreeMap::new(), asked: None };
     let mut played = Played { faults: Vec::new(), rewritten: Vec::new() };
     let mut is_stuck = false;
     for step in &transcript.steps {

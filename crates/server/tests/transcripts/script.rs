@@ -14,6 +14,13 @@ pub(crate) struct Transcript {
     pub(crate) steps: Vec<Step>,
 }
 
+impl Transcript {
+    /// It shows numbers or an order that one partition gives to resources of several.
+    pub(crate) fn is_about_one_partition(&self) -> bool {
+        self.settings.iter().any(|(name, value)| name == "partitions" && value == "one")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Step {
     /// Where in the file, counted from one.

@@ -10,7 +10,7 @@ use leasehold_engine::{Limits, Wall};
 use leasehold_journal::{PartitionLimits, TICK_US, recover_with_history};
 use leasehold_server::duration::parse_setting;
 use leasehold_server::http::{bind, serve};
-use leasehold_server::{App, Clock, Driver, Handle, Observer, Settings};
+use leasehold_server::{App, Clock, Driver, Drivers, Handle, Observer, Settings};
 use tokio::sync::oneshot;
 
 use crate::client::PATIENCE;
@@ -22,7 +22,8 @@ const WALL_START: Wall = Wall(1_705_314_600_000_000);
 pub(crate) struct Service {
     runtime: tokio::runtime::Handle,
     settings: Settings,
-    opener: ValvedOpener,
+    /// One for each partition.
+    openers: Vec<ValvedOpener>,
     /// Bytes that the state may take up.
     max_state: u64,
     wall: Wall,
@@ -30,7 +31,7 @@ pub(crate) struct Service {
 }
 
 struct Running {
-    driver: Driver,
+    drivers: Drivers,
     handle: Handle,
     addr: SocketAddr,
     /// Dropped to stop accepting.
@@ -38,11 +39,11 @@ struct Running {
 }
 
 impl Service {
-    pub(crate) fn start(runtime: &tokio::runtime::Handle, settings: &[(String, String)]) -> Self {
+    pub(crate) fn start(runtime: &tokio::runtime::Handle, settings: &[(String, String)], partitions: usize) -> Self {
         let mut service = Service {
             runtime: runtime.clone(),
             settings: Settings::default(),
-            opener: ValvedOpener::new(),
+            openers: (0..partitions).map(|_| ValvedOpener::new()).collect(),
             max_state: u64::MAX,
             wall: WALL_START,
             running: None,
@@ -75,6 +76,7 @@ impl Service {
             "retain-max" => settings.retain_max = count(),
             "events-kept" => settings.events_kept = count(),
             "max-waiters" => settings.max_waiters = count(),
+            "partitions" => {}
             "public-url" => settings.public_url = Some(value.to_owned()),
             _ => panic!("no setting is called {name}"),
         }
@@ -90,25 +92,30 @@ impl Service {
             waiting_max: settings.max_waiters,
             ..Limits::default()
         };
-        let recovery =
-            recover_with_history(&self.opener, 0, limits, settings.events_kept).expect("an appended batch can be read");
         let partition_limits = PartitionLimits {
             callers_max: 10_000,
             store_timeout_us: settings.store_timeout_us,
             backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
         };
-        let observer = Arc::new(Observer::new(settings.events_kept));
+        let number = u32::try_from(self.openers.len()).expect("there are few");
+        let observer = Arc::new(Observer::of_many(settings.events_kept, number));
+        let clock = Arc::new(Clock::manual(self.wall));
         let _entered = self.runtime.enter();
-        let driver = Driver::start(recovery, partition_limits, Arc::clone(&observer), Clock::manual(self.wall));
-        let handle = driver.handle();
-        let app = Arc::new(App::new(settings.clone(), driver.handle(), observer));
+        let start = |(opener, partition): (&ValvedOpener, u32)| {
+            let recovery = recover_with_history(opener, partition, limits.clone(), settings.events_kept);
+            let recovery = recovery.expect("an appended batch can be read");
+            Driver::start(recovery, partition_limits.clone(), Arc::clone(&observer), Arc::clone(&clock))
+        };
+        let drivers = Drivers::of(self.openers.iter().zip(0..).map(start).collect());
+        let handle = drivers.handle();
+        let app = Arc::new(App::new(settings.clone(), handle.clone(), Arc::clone(&observer)));
         let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
         let addr = listener.local_addr().expect("a listener has an address");
         let (stop, stopped) = oneshot::channel();
         self.runtime.spawn(serve(listener, app, settings.http.clone(), async move {
             let _: Result<(), _> = stopped.await;
         }));
-        self.running = Some(Running { driver, handle, addr, _stop: stop });
+        self.running = Some(Running { drivers, handle, addr, _stop: stop });
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -122,7 +129,7 @@ impl Service {
     /// Callers that wait for something to happen, or for the store.
     pub(crate) fn waiting(&self) -> usize {
         let callers = self.running().handle.callers();
-        if self.opener.is_closed() { callers.parked + callers.held } else { callers.parked }
+        if self.openers.iter().any(ValvedOpener::is_closed) { callers.parked + callers.held } else { callers.parked }
     }
 
     /// Waits until so many callers wait; `false` if that does not come to pass.
@@ -136,7 +143,10 @@ impl Service {
         let handle = &self.running().handle;
         let mut left_us = us;
         while left_us > 0 {
-            assert!(soon(|| handle.is_at_rest() || self.opener.is_blocking()), "it does not come to rest");
+            assert!(
+                soon(|| handle.is_at_rest() || self.openers.iter().any(ValvedOpener::is_blocking)),
+                "it does not come to rest"
+            );
             // While no lease is held, nothing depends on every tick.
             let step_us = if handle.totals().claims > 0 { left_us.min(TICK_US) } else { left_us };
             handle.advance(step_us);
@@ -147,16 +157,16 @@ impl Service {
 
     pub(crate) fn stall_store(&self) {
         assert!(soon(|| self.running().handle.is_at_rest()), "it does not come to rest");
-        self.opener.close();
+        self.openers.iter().for_each(ValvedOpener::close);
     }
 
     pub(crate) fn unstall_store(&self) {
-        self.opener.open_up();
+        self.openers.iter().for_each(ValvedOpener::open_up);
     }
 
     /// As on SIGTERM: waiting callers are told, new ones are turned away.
     pub(crate) fn shut_down(&self) {
-        self.running().driver.close();
+        self.running().drivers.close();
     }
 
     /// Stops, and some time later starts again with the content of the store.
@@ -167,10 +177,10 @@ impl Service {
     }
 
     fn stop(&mut self) {
-        self.opener.open_up();
-        if let Some(Running { driver, .. }) = self.running.take() {
-            driver.close();
-            self.runtime.block_on(driver.shut_down()).expect("a store in memory does not fail");
+        self.openers.iter().for_each(ValvedOpener::open_up);
+        if let Some(Running { drivers, .. }) = self.running.take() {
+            drivers.close();
+            self.runtime.block_on(drivers.shut_down()).expect("a store in memory does not fail");
         }
     }
 }

@@ -315,11 +315,11 @@ impl Caller {
     }
 
     fn is_durable(&self, answered: &Answered) {
-        let position = answered.position;
+        let position = answered.stamp.position;
         let durable = Position(self.durable.load(Ordering::SeqCst));
         assert!(position <= durable || !self.is_kept, "answered at {position:?}, durable up to {durable:?}");
         // A later answer that does not involve the partition gets this position, so it is not placed before this one.
-        let (_, placed) = self.handle.durable();
+        let placed = self.handle.durable().expect("there is one partition").position;
         assert!(position <= placed, "answered at {position:?}, the next refusal of bad input at {placed:?}");
     }
 }
@@ -504,9 +504,9 @@ struct Unwatched;
 impl Witness for Unwatched {
     fn begin(&self, _: Beginning) {}
     fn happened(&self, _: &[Happened]) {}
-    fn record(&self, _: &[Happened], _: &Totals) {}
+    fn record(&self, _: u32, _: &[Happened], _: &Totals) {}
     fn appended(&self, _: &Batch, _: Duration) {}
-    fn store(&self, _: Sizes, _: u64, _: bool) {}
+    fn store(&self, _: u32, _: Sizes, _: u64, _: bool) {}
     fn checkpointed(&self) {}
     fn close(&self) {}
 }

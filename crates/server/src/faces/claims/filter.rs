@@ -13,7 +13,7 @@ use crate::http::query::Query;
 use crate::limits::NAME_MAX;
 
 /// Every name a list's query may use.
-pub(super) const NAMES: [&str; 14] = [
+pub(super) const NAMES: [&str; 15] = [
     "resource",
     "status",
     "ttl",
@@ -28,6 +28,7 @@ pub(super) const NAMES: [&str; 14] = [
     "maximum_waiting_duration",
     "limit",
     "offset",
+    "after",
 ];
 
 pub(super) fn parse(query: &Query<'_>) -> Result<ClaimFilter, Problem> {

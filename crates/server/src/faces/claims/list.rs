@@ -2,38 +2,40 @@
 //! caller; each claim is shown as it was when it was looked at.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::header::LINK;
 use http::{HeaderValue, Response, StatusCode};
 use leasehold_engine::{
-    ClaimFilter, ClaimQuery, ClaimView, Command, Reply as Engine, ResourcePage as ResourceSlice, ResourceView,
+    ClaimFilter, ClaimPage, ClaimQuery, ClaimView, Command, Reply as Engine, ResourceKey,
+    ResourcePage as ResourceSlice, ResourceView, Wall,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::merge::{Listed, Merged, SCAN_MAX, Shown, merge};
 use super::wire::{ClaimListed, Resource};
 use super::{filter, wire};
 use crate::auth::Caller;
 use crate::driver::Handle;
-use crate::faces::{Reply, ask, unserved};
+use crate::faces::{Reply, Seen, unserved};
 use crate::http::json::pieces::{array, array_pieces};
 use crate::http::json::{append, shown};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
-use crate::limits::PAGE_BYTES_MAX;
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX};
 
 /// A page up to so long, in bytes, has a length in its head and is put into words at once.
 const AT_ONCE_MAX: usize = 64 * 1024;
-/// Claims looked at under the lock in one go.
-const SCAN_MAX: usize = 2_000;
 
 /// Which part of a list is wanted, and how to ask for the next.
 #[derive(Debug)]
 pub(crate) struct Page {
     limit: usize,
     offset: usize,
-    /// The path and query of this page, without limit and offset.
+    /// … or after which place, as the link to it said.
+    after: Option<String>,
+    /// The path and query of this page, without limit, offset and after.
     target: String,
     base_url: String,
     /// Where callers sign on and this one may not see all of it.
@@ -69,7 +71,7 @@ impl ResourcePage {
     }
 
     pub(super) fn parse(query: &Query<'_>, base_url: String) -> Result<Self, Problem> {
-        query.refuse_unknown(&["limit", "offset"])?;
+        query.refuse_unknown(&["limit", "offset", "after"])?;
         Page::parse(query, "/v1/resources/", base_url).map(ResourcePage)
     }
 }
@@ -77,71 +79,59 @@ impl ResourcePage {
 impl Page {
     fn parse(query: &Query<'_>, path: &str, base_url: String) -> Result<Self, Problem> {
         let mut target = format!("{path}?");
-        for (name, value) in query.iter().filter(|(name, _)| !matches!(*name, "limit" | "offset")) {
+        for (name, value) in query.iter().filter(|(name, _)| !matches!(*name, "limit" | "offset" | "after")) {
             let _ = write!(target, "{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC));
         }
         Ok(Page {
             limit: number(query, "limit", 1..=CLAIMS_LIMIT_MAX)?.unwrap_or(CLAIMS_LIMIT_DEFAULT),
             offset: number(query, "offset", 0..=CLAIMS_OFFSET_MAX)?.unwrap_or(0),
+            after: query.get("after").map(str::to_owned),
             target,
             base_url,
             caller: None,
         })
     }
 
-    /// The link to the rest.
-    fn next_link(&self, shown: usize) -> HeaderValue {
+    /// The places in this many partitions after which the page begins.
+    fn places(&self, partitions: usize) -> Result<Vec<u64>, Problem> {
+        let Some(after) = &self.after else { return Ok(vec![0; partitions]) };
+        let places: Option<Vec<u64>> = after.split('.').map(|place| place.parse().ok()).collect();
+        places.filter(|places| places.len() == partitions).ok_or_else(|| {
+            Problem::about("after", format!("after must be what the link to the next page had, got {}", shown(after)))
+        })
+    }
+
+    /// The link to the rest, if there is more. With several partitions it names the place in each, so that following
+    /// it costs a page.
+    fn next<T>(&self, driver: &Handle, page: &Shown<T>, after: &str) -> Option<HeaderValue> {
         let Page { limit, offset, target, base_url, .. } = self;
-        let link = format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + shown);
-        HeaderValue::try_from(link).expect("a host header and an encoded query make a header value")
-    }
-
-    /// Short pages are written at once, long ones as they are read.
-    fn answer<T: Send + 'static>(
-        &self,
-        reply: &Reply<'_>,
-        shown: Shown<T>,
-        write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
-    ) -> Response<Body> {
-        let Shown { items, bytes, has_more } = shown;
-        let link = has_more.then(|| self.next_link(items.len()));
-        let body = if bytes <= AT_ONCE_MAX {
-            Body::from(array(&items, write))
+        let link = if driver.has_many() {
+            format!("<{base_url}{target}limit={limit}&after={after}>; rel=\"next\"")
         } else {
-            Body::made(bytes, array_pieces(items, write))
+            format!("<{base_url}{target}limit={limit}&offset={}>; rel=\"next\"", offset + page.items.len())
         };
-        let mut response = response::json(StatusCode::OK, reply.id, body);
-        if let Some(link) = link {
-            response.headers_mut().insert(LINK, link);
-        }
-        reply.positioned(response)
+        page.has_more
+            .then(|| HeaderValue::try_from(link).expect("a host header and an encoded query make a header value"))
     }
 }
 
-/// The items of a page.
-#[derive(Debug)]
-struct Shown<T> {
-    items: Vec<T>,
-    /// About how long they are.
-    bytes: usize,
-    has_more: bool,
-}
-
-impl<T> Shown<T> {
-    fn new() -> Self {
-        Shown { items: Vec::new(), bytes: 0, has_more: false }
+/// Short pages are written at once, long ones as they are read.
+fn answer<T: Send + 'static>(
+    reply: &Reply<'_>,
+    Shown { items, bytes, .. }: Shown<T>,
+    next: Option<HeaderValue>,
+    write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
+) -> Response<Body> {
+    let body = if bytes <= AT_ONCE_MAX {
+        Body::from(array(&items, write))
+    } else {
+        Body::made(bytes, array_pieces(items, write))
+    };
+    let mut response = response::json(StatusCode::OK, reply.id, body);
+    if let Some(next) = next {
+        response.headers_mut().insert(LINK, next);
     }
-
-    /// Adds one of this length, or notes that the page is full. There is always room for one.
-    fn add(&mut self, item: T, len: usize, limit: usize) {
-        let fits = self.items.is_empty() || self.bytes + len <= PAGE_BYTES_MAX;
-        if self.has_more || self.items.len() >= limit || !fits {
-            self.has_more = true;
-            return;
-        }
-        self.bytes += len;
-        self.items.push(item);
-    }
+    reply.positioned(response)
 }
 
 fn number(
@@ -159,94 +149,123 @@ fn number(
     }
 }
 
-pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> Result<Response<Body>, Problem> {
-    let ClaimList { filter, page } = list;
-    let mut shown: Shown<ClaimView> = Shown::new();
-    let mut to_skip = page.offset;
-    let mut after = 0;
-    loop {
-        // One more than wanted tells whether there is a next page.
-        let limit = (to_skip + page.limit + 1 - shown.items.len()).min(SCAN_MAX);
-        let query = ClaimQuery { filter: filter.clone(), after, limit, scan_max: SCAN_MAX };
-        let (reply, answer) = ask(driver, Command::ListClaims(Box::new(query)).into(), id).await;
-        let mut found = match answer {
-            Ok(Engine::Claims(found)) => found,
-            Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
-            Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
+impl Listed for ClaimList {
+    type Item = ClaimView;
+    type After = u64;
+    type Order = Wall;
+
+    fn slice(&self, after: u64, limit: usize) -> Command {
+        let query = ClaimQuery { filter: self.filter.clone(), after, limit, scan_max: SCAN_MAX };
+        Command::ListClaims(Box::new(query))
+    }
+
+    fn items(&self, answer: Engine) -> (Vec<ClaimView>, Option<u64>) {
+        let Engine::Claims(ClaimPage { mut claims, next }) = answer else {
+            unreachable!("a list is answered with a list, not {answer:?}")
         };
-        if let Some(caller) = &page.caller {
-            found.claims.retain(|view| caller.sees(&view.resource, view.owner.as_ref()));
+        if let Some(caller) = &self.page.caller {
+            claims.retain(|view| caller.sees(&view.resource, view.owner.as_ref()));
         }
-        let skipped = to_skip.min(found.claims.len());
-        to_skip -= skipped;
-        for view in found.claims.into_iter().skip(skipped) {
-            let len = page.base_url.len() + wire::claim_len(&view);
-            shown.add(view, len, page.limit);
-        }
-        match found.next {
-            Some(next) if !shown.has_more => after = next,
-            _ => {
-                let base_url = page.base_url.clone();
-                return Ok(
-                    page.answer(&reply, shown, move |bytes, view| append(bytes, &ClaimListed::of(&base_url, view)))
-                );
-            }
-        }
+        (claims, next)
+    }
+
+    /// Oldest first, as far as the clocks of the partitions agree.
+    fn order(view: &ClaimView) -> Wall {
+        view.history.created
+    }
+
+    fn place(view: &ClaimView) -> u64 {
+        view.order
+    }
+
+    fn len(&self, view: &ClaimView) -> usize {
+        self.page.base_url.len() + wire::claim_len(view)
     }
 }
 
-pub(super) async fn resources(driver: &Handle, page: ResourcePage, id: &RequestId) -> Result<Response<Body>, Problem> {
-    let ResourcePage(page) = page;
-    let mut shown: Shown<ResourceView> = Shown::new();
-    let mut to_skip = page.offset;
-    let mut after: Option<Arc<str>> = None;
-    loop {
-        let limit = (to_skip + page.limit + 1 - shown.items.len()).min(SCAN_MAX);
-        let command = Command::ListResources { after, limit, scan_max: SCAN_MAX };
-        let (reply, answer) = ask(driver, command.into(), id).await;
-        let ResourceSlice { resources: mut found, next } = match answer {
-            Ok(Engine::Resources(found)) => found,
-            Ok(other) => unreachable!("a list is answered with a list, not {other:?}"),
-            Err(denial) => return super::refusal::word(&unserved(denial)?, &reply),
+impl Listed for ResourcePage {
+    type Item = ResourceView;
+    type After = Option<Arc<str>>;
+    type Order = Option<Arc<str>>;
+
+    fn slice(&self, after: Option<Arc<str>>, limit: usize) -> Command {
+        Command::ListResources { after, limit, scan_max: SCAN_MAX }
+    }
+
+    fn items(&self, answer: Engine) -> (Vec<ResourceView>, Option<Option<Arc<str>>>) {
+        let Engine::Resources(ResourceSlice { mut resources, next }) = answer else {
+            unreachable!("a list is answered with a list, not {answer:?}")
         };
-        if let Some(caller) = &page.caller {
-            found.retain(|view| view.resource.name().is_some_and(|name| caller.sees_resource(name)));
+        if let Some(caller) = &self.0.caller {
+            resources.retain(|view| view.resource.name().is_some_and(|name| caller.sees_resource(name)));
         }
-        let skipped = to_skip.min(found.len());
-        to_skip -= skipped;
-        for view in found.into_iter().skip(skipped) {
-            let len = wire::resource_len(&view);
-            shown.add(view, len, page.limit);
+        (resources, next.map(Some))
+    }
+
+    fn order(view: &ResourceView) -> Option<Arc<str>> {
+        view.resource.name().cloned()
+    }
+
+    fn place(view: &ResourceView) -> Option<Arc<str>> {
+        view.resource.name().cloned()
+    }
+
+    fn len(&self, view: &ResourceView) -> usize {
+        wire::resource_len(view)
+    }
+}
+
+pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let resource = list.filter.resource.clone().map(ResourceKey::Claim);
+    let partitions = driver.partitions_of(resource.as_ref());
+    let after = list.page.places(partitions.len())?;
+    let (reply, Merged { shown, places, .. }) = match gather(driver, &list, (partitions, after), &list.page, id).await?
+    {
+        Ok(gathered) => gathered,
+        Err(refused) => return Ok(refused),
+    };
+    let places: Vec<String> = places.iter().map(u64::to_string).collect();
+    let (next, base_url) = (list.page.next(driver, &shown, &places.join(".")), list.page.base_url);
+    Ok(answer(&reply, shown, next, move |bytes, view| append(bytes, &ClaimListed::of(&base_url, view))))
+}
+
+pub(super) async fn resources(driver: &Handle, list: ResourcePage, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let partitions = driver.partitions_of(None);
+    let after = vec![list.0.after.as_deref().map(Arc::from); partitions.len()];
+    let (reply, Merged { shown, .. }) = match gather(driver, &list, (partitions, after), &list.0, id).await? {
+        Ok(gathered) => gathered,
+        Err(refused) => return Ok(refused),
+    };
+    let final_name = shown.items.last().and_then(|view| view.resource.name()).map_or("", |name| name);
+    let next = list.0.next(driver, &shown, &utf8_percent_encode(final_name, NON_ALPHANUMERIC).to_string());
+    Ok(answer(&reply, shown, next, |bytes, view| append(bytes, &Resource::of(view))))
+}
+
+type Gathered<'a, L> = (Reply<'a>, Merged<<L as Listed>::Item, <L as Listed>::After>);
+
+/// A page of a list, or the refusal of one of its partitions: never a part of the list.
+async fn gather<'a, L: Listed>(
+    driver: &Handle,
+    list: &L,
+    from: (Range<u32>, Vec<L::After>),
+    page: &Page,
+    id: &'a RequestId,
+) -> Result<Result<Gathered<'a, L>, Response<Body>>, Problem> {
+    match merge(driver, list, from, (page.offset, page.limit)).await {
+        Ok(mut merged) => {
+            let reply = Reply::gathered(id, Seen::all(driver, std::mem::take(&mut merged.stamps)));
+            Ok(Ok((reply, merged)))
         }
-        if next.is_none() || shown.has_more {
-            return Ok(page.answer(&reply, shown, |bytes, view| append(bytes, &Resource::of(view))));
+        Err((stamp, denial)) => {
+            let reply = Reply::gathered(id, Seen::all(driver, vec![stamp]));
+            super::refusal::word(&unserved(denial)?, &reply).map(Err)
         }
-        after = next;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_ends_at_its_limit_and_at_its_bytes_and_has_room_for_one() {
-        for (lens, limit, taken, has_more) in [
-            (vec![1, 1, 1], 3, 3, false),
-            (vec![1, 1, 1, 1], 3, 3, true),
-            (vec![PAGE_BYTES_MAX - 1, 1], 3, 2, false),
-            (vec![PAGE_BYTES_MAX - 1, 2], 3, 1, true),
-            (vec![PAGE_BYTES_MAX + 1], 3, 1, false),
-            (vec![PAGE_BYTES_MAX + 1, 1], 3, 1, true),
-            (vec![PAGE_BYTES_MAX, 1, 1], 3, 1, true),
-        ] {
-            let mut shown = Shown::new();
-            for len in &lens {
-                shown.add((), *len, limit);
-            }
-            assert_eq!((shown.items.len(), shown.has_more), (taken, has_more), "{lens:?}");
-        }
-    }
 
     #[test]
     fn pieces_make_the_same_array() {

@@ -3,6 +3,7 @@
 
 mod filter;
 mod list;
+mod merge;
 mod openapi;
 mod refusal;
 mod routes;

@@ -61,7 +61,11 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                     }),
                 ),
             ),
-        Endpoint::ListResources => paged(Operation::new(Tag::Resources, "listResources", "List resources by name")).answers(
+        Endpoint::ListResources => after(
+            paged(Operation::new(Tag::Resources, "listResources", "List resources by name")),
+            Schema::string().says("The last name of the page before."),
+        )
+        .answers(
             200,
             Answer::json("A page of them.", Schema::array(Schema::to::<Resource<'_>>()), &json!([resource()])).header("Link"),
         ),
@@ -136,7 +140,8 @@ fn filters(operation: Operation) -> Operation {
         .query("maximum_active_duration", "Seconds it was active, at most.", seconds())
         .query("minimum_waiting_duration", "Seconds it waited, at least.", seconds())
         .query("maximum_waiting_duration", "Seconds it waited, at most.", seconds());
-    paged(operation)
+    // A place for each partition; a service in one process has one.
+    after(paged(operation), Schema::string().pattern("^[0-9]{1,19}$"))
 }
 
 fn paged(operation: Operation) -> Operation {
@@ -146,6 +151,11 @@ fn paged(operation: Operation) -> Operation {
         "How many to leave out.",
         Schema::count().maximum(CLAIMS_OFFSET_MAX as u64).default(0),
     )
+}
+
+/// The place after which a page begins.
+fn after(operation: Operation, place: Schema) -> Operation {
+    operation.query("after", "The place after which the page begins, as the link to it says.", place)
 }
 
 fn claim_answer(description: &'static str, example: &Value) -> Answer {

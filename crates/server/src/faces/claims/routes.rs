@@ -140,17 +140,19 @@ fn create(received: &Received<'_>) -> Result<(Acquire, bool), Problem> {
     let name = key_name(&received.parts.headers)?;
     let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
     let former = name.as_ref().map(|_| asked(metadata.unwrap_or_default().as_bytes()));
+    let key = name.map(|name| IdempotencyKey { name, fingerprint: asked(&value) });
+    let resource = ResourceKey::Claim(Arc::from(&*resource));
     let acquire = Acquire {
-        id: fresh_claim_id(),
+        id: fresh_claim_id(&resource),
         ttl_us: timeout_us,
         patience: Patience::Standing,
         client: None,
         principal: None,
-        key: name.map(|name| IdempotencyKey { name, fingerprint: asked(&value) }),
+        key,
         metadata: metadata.map(Arc::from),
         quota: Quota::NONE,
         options: Options { former_fingerprint: former, ..Options::default() },
-        resource: ResourceKey::Claim(Arc::from(&*resource)),
+        resource,
     };
     Ok((acquire, timeout.is_cut))
 }

@@ -66,9 +66,12 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
                 (Some(_), Some(_)) => {
                     return Err(Problem::bad_request("give the token or the Idempotency-Key, each names one grant"));
                 }
-                (Some(key), None) => {
-                    Command::Spend(Box::new(Spend { resource, key, client: Some(client), id: fresh_claim_id() }))
-                }
+                (Some(key), None) => Command::Spend(Box::new(Spend {
+                    id: fresh_claim_id(&resource),
+                    resource,
+                    key,
+                    client: Some(client),
+                })),
                 (None, token) => Command::Unlock { resource, client, token },
             }
         }
@@ -79,8 +82,8 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             let key = idempotency_key(&received.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
             let options = Options { renewal: renewal(&query)?, keep_us: keep_us(&query)?, ..Options::default() };
             Command::Acquire(Box::new(Acquire {
+                id: fresh_claim_id(&resource),
                 resource,
-                id: fresh_claim_id(),
                 client: Some(client),
                 principal: None,
                 ttl_us: ttl.us,

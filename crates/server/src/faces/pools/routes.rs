@@ -71,7 +71,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             let key = key_name(&received.parts.headers)?;
             let key =
                 key.ok_or_else(|| Problem::bad_request("Idempotency-Key is missing, it names the borrow to end"))?;
-            Command::Spend(Box::new(Spend { resource, key, client: None, id: fresh_claim_id() }))
+            Command::Spend(Box::new(Spend { id: fresh_claim_id(&resource), resource, key, client: None }))
         }
         Endpoint::Return => Command::Return { resource, claim: lease_of(&Object::parse(received.body)?)? },
         Endpoint::Renew => {
@@ -105,8 +105,8 @@ fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) ->
     // Earlier versions included `wait`.
     let former = key.as_ref().map(|_| fingerprint(&[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()]));
     Ok(Acquire {
+        id: fresh_claim_id(&resource),
         resource,
-        id: fresh_claim_id(),
         ttl_us,
         patience: Patience::For { wait_us },
         client: None,

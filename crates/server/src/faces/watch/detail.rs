@@ -58,10 +58,11 @@ pub(super) async fn show(
 ) -> Result<Response<Body>, Problem> {
     // An unknown digest is looked up like the id of a pool that does not exist, so that both get the same answer.
     let resource = resolve(observer, driver, key).await?.unwrap_or(ResourceKey::Pool(0));
+    let partition = driver.partitions_of(Some(&resource)).start;
     let (reply, answer) = asked_of(driver, Command::Inspect { resource }, id).await?;
     let Engine::Inspection(inspection) = answer else { unreachable!("an inspection is answered as one: {answer:?}") };
     let name = public_name(&inspection.line.resource, observer.digester());
-    let history_from = observer.events.complete_since();
+    let history_from = observer.events.complete_since(partition);
     let body = to_bytes(&ObservedResource::of(reply.to_position(), &inspection, &name, history_from));
     Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
 }
@@ -193,11 +194,13 @@ pub(super) async fn history(
 ) -> Result<Response<Body>, Problem> {
     let digester = observer.digester();
     // A pool that is known is compared by its id, and need not be digested again for every event.
-    let key = resolve(observer, driver, key).await?.map_or_else(|| key.clone(), PublicKey::Named);
+    let resource = resolve(observer, driver, key).await?;
+    let partitions = driver.partitions_of(resource.as_ref());
+    let key = resource.map_or_else(|| key.clone(), PublicKey::Named);
     let is_about_it = |happened: &Happened| key.is_of(&happened.effect.resource, digester);
-    let Past { events, complete_since } = observer.events.past(query.since, query.limit, is_about_it);
-    let names: Vec<_> = events.iter().map(|happened| public_name(&happened.effect.resource, digester)).collect();
-    let events = events.iter().zip(&names).map(|(happened, name)| Event::of(happened, name)).collect();
+    let Past { events, complete_since } = observer.events.past(partitions, query.since, query.limit, is_about_it);
+    let names: Vec<_> = events.iter().map(|placed| public_name(&placed.happened.effect.resource, digester)).collect();
+    let events = events.iter().zip(&names).map(|(placed, name)| Event::of(placed, name)).collect();
     let body = to_bytes(&History { events, complete_since_unix: FloatSeconds(complete_since.0) });
     Ok(response::json(StatusCode::OK, id, body))
 }

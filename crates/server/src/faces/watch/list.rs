@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::subscription::known_kind;
 use crate::driver::Handle;
-use crate::faces::{Reply, ask, unserved};
+use crate::faces::{Reply, Seen, ask_in, unserved};
 use crate::http::json::value::FloatSeconds;
 use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
@@ -310,9 +310,11 @@ pub(super) async fn find_pool(
     let mut found = None;
     let id = RequestId::of(&HeaderMap::new());
     survey(&observer.surveys, driver, &id, |page| {
-        found = page.lines.iter().find_map(|line| match line.resource {
-            ResourceKey::Pool(pool) => (digester.of(pool) == digest).then_some(pool),
-            ResourceKey::Claim(_) | ResourceKey::Lock(_) => None,
+        found = found.or_else(|| {
+            page.lines.iter().find_map(|line| match line.resource {
+                ResourceKey::Pool(pool) => (digester.of(pool) == digest).then_some(pool),
+                ResourceKey::Claim(_) | ResourceKey::Lock(_) => None,
+            })
         });
         // Pools come first of all kinds.
         found.is_none() && page.lines.iter().all(|line| line.resource.kind() == Kind::Pool)
@@ -324,7 +326,7 @@ pub(super) async fn find_pool(
     }))
 }
 
-/// Goes over all resources as long as `take` wants more.
+/// Goes over all resources, partition by partition. In each it ends as soon as `take` wants no more.
 async fn survey<'a>(
     surveys: &Semaphore,
     driver: &Handle,
@@ -332,22 +334,27 @@ async fn survey<'a>(
     mut take: impl FnMut(&SurveyPage) -> bool,
 ) -> Result<Reply<'a>, Problem> {
     let _turn = surveys.acquire().await.expect("it is never closed");
-    let mut after = None;
-    loop {
-        let (reply, answer) = ask(driver, Command::Survey { after, scan_max: SCAN_MAX }.into(), id).await;
-        let page = match answer {
-            Ok(Engine::Survey(page)) => page,
-            Ok(other) => unreachable!("a survey is answered as one, not {other:?}"),
-            Err(denial) => match unserved(denial) {
-                Ok(refusal) => unreachable!("nothing about a survey is refused: {refusal:?}"),
-                Err(problem) => return Err(problem),
-            },
-        };
-        if !take(&page) || page.next.is_none() {
-            return Ok(reply);
+    let mut stamps = Vec::new();
+    for partition in driver.partitions_of(None) {
+        let mut after = None;
+        loop {
+            let (stamp, answer) = ask_in(driver, partition, Command::Survey { after, scan_max: SCAN_MAX }).await;
+            let page = match answer {
+                Ok(Engine::Survey(page)) => page,
+                Ok(other) => unreachable!("a survey is answered as one, not {other:?}"),
+                Err(denial) => match unserved(denial) {
+                    Ok(refusal) => unreachable!("nothing about a survey is refused: {refusal:?}"),
+                    Err(problem) => return Err(problem),
+                },
+            };
+            if !take(&page) || page.next.is_none() {
+                stamps.push(stamp);
+                break;
+            }
+            after = page.next;
         }
-        after = page.next;
     }
+    Ok(Reply::gathered(id, Seen::all(driver, stamps)))
 }
 
 fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use leasehold_engine::Effect;
 use leasehold_journal::Position;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
@@ -11,10 +12,12 @@ use tokio::time::{Instant, sleep_until};
 use super::subscription::{Filter, Subscription};
 use super::wire;
 use crate::auth::Standing;
+use crate::driver::Stamp;
 use crate::http::Share;
 use crate::limits::PIECE_MAX;
-use crate::watch::ring::{EventId, FellBehind, Resume};
-use crate::watch::{Observer, SCAN_MAX};
+use crate::watch::bookmark::{Bookmark, Mark};
+use crate::watch::ring::{FellBehind, Resume};
+use crate::watch::{Observer, Placed, SCAN_MAX, in_time};
 
 /// A reader that has heard nothing for this long hears at least that the line is open.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -33,10 +36,8 @@ const FRAME_EVENTS_MAX: usize = 64;
 pub(crate) struct Reader {
     observer: Arc<Observer>,
     filter: Filter,
-    /// Everything up to here was sent, or was not wanted.
-    cursor: Position,
-    /// The id that the caller would resume from: the last one that was sent.
-    sent: EventId,
+    /// Its place in each ring that it reads.
+    cursors: Vec<Cursor>,
     stage: Stage,
     heartbeat_at: Instant,
     /// The right by which it reads, where callers sign on.
@@ -49,6 +50,16 @@ pub(crate) struct Reader {
     _share: Option<Share>,
 }
 
+/// A reader's place in the ring of one partition.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    partition: usize,
+    /// Everything up to here was sent, or was not wanted.
+    seen: Position,
+    /// The place that the caller would resume from: that of the last event that was sent.
+    sent: Mark,
+}
+
 #[derive(Debug)]
 enum Stage {
     Greeting(Bytes),
@@ -57,8 +68,9 @@ enum Stage {
 }
 
 impl Reader {
-    /// A reader that goes on where it was, or begins now. `None` when there are too many.
-    pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, head: Position) -> Option<Reader> {
+    /// A reader that goes on where it was, or begins now. `heads` are the last durable positions of the partitions it
+    /// reads. `None` when there are too many.
+    pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, heads: &[Stamp]) -> Option<Reader> {
         let events = &observer.events;
         let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
         let Subscription { filter, last_seen, standing, ip } = subscription;
@@ -67,25 +79,44 @@ impl Reader {
             None => None,
         };
         let kept = events.kept();
-        let ring = &kept.ring;
-        let (newest, oldest) = (ring.newest_id(), ring.oldest_id());
-        let (sent, gap) = match last_seen {
-            None => (newest, None),
-            Some(id) => match ring.resume(id, head) {
-                Resume::After(_) => (id, None),
-                Resume::Gap { reason, after: _ } => (oldest, Some(reason)),
-            },
-        };
+        let mut gap = None;
+        let (mut newest, mut oldest, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        for head in heads {
+            let partition = head.partition as usize;
+            let (ring, name) = (&kept.rings[partition], kept.name(partition));
+            let mark = |id| Mark { partition: name, id };
+            newest.push(mark(ring.newest_id()));
+            oldest.push(mark(ring.oldest_id()));
+            sent.push(match &last_seen {
+                None => mark(ring.newest_id()),
+                Some(bookmark) => match bookmark.in_partition(name).map(|id| (id, ring.resume(id, head.position))) {
+                    Some((id, Resume::After(_))) => mark(id),
+                    other => {
+                        let reason = "of other partitions, or of a service with another number of them";
+                        gap = gap.or(Some(match other {
+                            Some((_, Resume::Gap { reason, .. })) => reason,
+                            _ => reason,
+                        }));
+                        mark(ring.oldest_id())
+                    }
+                },
+            });
+        }
         drop(kept);
-        let mut greeting = wire::hello(last_seen.filter(|_| gap.is_none()).unwrap_or(sent), newest, oldest);
+        let cursors = heads.iter().zip(&sent).map(|(head, &sent)| {
+            let partition = head.partition as usize;
+            Cursor { partition, seen: sent.id.position, sent }
+        });
+        let cursors = cursors.collect();
+        let oldest = Bookmark(oldest);
+        let mut greeting = wire::hello(&Bookmark(sent), &Bookmark(newest), &oldest);
         if let Some(reason) = gap {
-            wire::gap(&mut greeting, reason, oldest);
+            wire::gap(&mut greeting, reason, &oldest);
         }
         Some(Reader {
             observer: Arc::clone(observer),
             filter,
-            cursor: sent.position,
-            sent,
+            cursors,
             stage: Stage::Greeting(greeting.into()),
             heartbeat_at: Instant::now() + HEARTBEAT,
             check_at: Instant::now() + CHECK_EVERY,
@@ -123,7 +154,7 @@ impl Reader {
                 Err(FellBehind) => {
                     self.observer.metrics.events.readers_cut.inc();
                     self.stage = Stage::Over;
-                    return Some((wire::lagging(self.sent).into(), self));
+                    return Some((wire::lagging(&self.bookmark()).into(), self));
                 }
                 Ok(Some(frame)) => return Some((frame, self)),
                 // Nothing for this reader among these, but there are more: others get their turn first.
@@ -155,25 +186,37 @@ impl Reader {
     /// The next events for this reader, if there are any among those it looks at.
     fn look(&mut self) -> Result<Option<Bytes>, FellBehind> {
         let digester = self.observer.digester();
+        let before: Vec<Position> = self.cursors.iter().map(|cursor| cursor.seen).collect();
         let found = {
             let kept = self.observer.events.kept();
-            let ring = &kept.ring;
-            let found =
-                ring.read(&mut self.cursor, SCAN_MAX, FRAME_EVENTS_MAX, |effect| self.filter.wants(effect, digester))?;
-            self.idle_since = ring.is_at_end(self.cursor).then(Instant::now);
-            found
+            let mut found = Vec::with_capacity(self.cursors.len());
+            let mut is_at_end = true;
+            for Cursor { partition, seen, .. } in &mut self.cursors {
+                let (ring, partition) = (&kept.rings[*partition], kept.name(*partition));
+                let wants = |effect: &Effect| self.filter.wants(effect, digester);
+                let events = ring.read(seen, SCAN_MAX, FRAME_EVENTS_MAX, wants)?;
+                found.push(events.into_iter().map(|happened| Placed { partition, happened }).collect());
+                is_at_end &= ring.is_at_end(*seen);
+            }
+            self.idle_since = is_at_end.then(Instant::now);
+            in_time(found)
         };
         if found.is_empty() {
             return Ok(None);
         }
         self.heartbeat_at = Instant::now() + HEARTBEAT;
         let mut frame = Vec::with_capacity(found.len() * 384);
-        for (index, happened) in found.iter().enumerate() {
-            wire::event(&mut frame, happened, digester);
-            self.sent = EventId::of(happened);
+        for (index, event) in found.iter().enumerate() {
+            let from = event.mark();
+            let nth = self.cursors.iter().position(|cursor| cursor.sent.partition == from.partition);
+            self.cursors[nth.expect("it was read from one of them")].sent = from;
+            wire::event(&mut frame, event, &self.bookmark(), digester);
             if frame.len() >= PIECE_MAX && index + 1 < found.len() {
                 // Long names: the rest goes into the next piece, once this one was taken.
-                (self.cursor, self.idle_since) = (happened.position, None);
+                for (cursor, before) in self.cursors.iter_mut().zip(before) {
+                    cursor.seen = cursor.sent.id.position.max(before);
+                }
+                self.idle_since = None;
                 break;
             }
         }
@@ -184,10 +227,19 @@ impl Reader {
     /// behind.
     fn heartbeat(&mut self) -> Bytes {
         self.heartbeat_at = Instant::now() + HEARTBEAT;
-        let newest = self.observer.events.kept().ring.newest_id();
-        if newest.position == self.cursor {
-            self.sent = newest;
+        let kept = self.observer.events.kept();
+        for cursor in &mut self.cursors {
+            let newest = kept.rings[cursor.partition].newest_id();
+            if newest.position == cursor.seen {
+                cursor.sent.id = newest;
+            }
         }
-        wire::heartbeat(self.sent).into()
+        drop(kept);
+        wire::heartbeat(&self.bookmark()).into()
+    }
+
+    /// Where the caller would resume.
+    fn bookmark(&self) -> Bookmark {
+        Bookmark(self.cursors.iter().map(|cursor| cursor.sent).collect())
     }
 }

@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use super::reader::Reader;
 use crate::auth::Standing;
-use crate::driver::Handle;
+use crate::driver::{Handle, Stamp};
 use crate::faces::{Received, Service, parse_uuid};
 use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::limits::READERS_MAX;
 use crate::watch::Observer;
+use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
 use crate::watch::key::{PublicKey, parse_kind};
-use crate::watch::ring::EventId;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells a proxy in front that the stream is not to be gathered up.
@@ -28,7 +28,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub(super) filter: Filter,
-    pub(super) last_seen: Option<EventId>,
+    pub(super) last_seen: Option<Bookmark>,
     /// The right by which it reads, where callers sign on.
     pub(super) standing: Option<Box<Standing>>,
     /// Where its reader is.
@@ -101,10 +101,10 @@ fn wanted(text: &str, digester: &Digester) -> Result<Wanted, Problem> {
 }
 
 /// The header comes first: a browser that reconnects sends it along with the query it began with.
-fn last_seen(headers: &HeaderMap, query: &Query<'_>) -> Result<Option<EventId>, Problem> {
+fn last_seen(headers: &HeaderMap, query: &Query<'_>) -> Result<Option<Bookmark>, Problem> {
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let Some(text) = header.or(query.get("last_event_id")).filter(|text| !text.is_empty()) else { return Ok(None) };
-    EventId::parse(text).map(Some).ok_or_else(|| {
+    Bookmark::parse(text).map(Some).ok_or_else(|| {
         Problem::about(
             "last_event_id",
             format!("last_event_id must be the id of an event, such as 1.42, got {}", shown(text)),
@@ -118,8 +118,12 @@ pub(crate) fn answer(
     subscription: Subscription,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    let (_, head) = driver.durable();
-    let Some(reader) = Reader::new(observer, subscription, head) else {
+    let resource = match &subscription.filter.resource {
+        Some(Wanted::Key(PublicKey::Named(resource))) => Some(resource),
+        _ => None,
+    };
+    let heads: Vec<Stamp> = driver.heads_of(resource).collect();
+    let Some(reader) = Reader::new(observer, subscription, &heads) else {
         let reason = format!("the limit of {READERS_MAX} readers of events is reached");
         return Err(Problem::unavailable(reason, 1).coded(Code::Overloaded));
     };

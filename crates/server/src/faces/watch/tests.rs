@@ -10,10 +10,11 @@ use proptest::prelude::*;
 use super::reader::{HEARTBEAT, Reader};
 use super::subscription::{Filter, Subscription};
 use super::wire;
-use crate::driver::{Beginning, Witness as _};
-use crate::watch::Observer;
+use crate::driver::{Beginning, Stamp, Witness as _};
+use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
 use crate::watch::ring::{EventId, FellBehind, Resume, Ring};
+use crate::watch::{Observer, Placed};
 
 fn happened(epoch: u64, position: u64) -> Happened {
     let resource = ResourceKey::Lock(Arc::from(if position.is_multiple_of(2) { "even" } else { "odd" }));
@@ -22,6 +23,9 @@ fn happened(epoch: u64, position: u64) -> Happened {
     let effect = Effect { resource, claim: None, client: Some(Arc::from("ann")), grant, what, nth: 1 };
     Happened { epoch: Epoch(epoch), position: Position(position), wall: Wall(position * 1_000_000), effect }
 }
+
+/// The only partition, in which nothing is durable yet.
+const HEAD: [Stamp; 1] = [Stamp { partition: 0, epoch: Epoch(1), position: Position(0) }];
 
 fn id(text: &str) -> EventId {
     EventId::parse(text).unwrap()
@@ -189,14 +193,25 @@ proptest! {
 fn observer(events_kept: usize) -> Arc<Observer> {
     let observer = Observer::new(events_kept);
     let history = History::default();
-    observer.begin(Beginning { epoch: Epoch(1), head: Position(0), history, secret: Some([1; 32]), wall: Wall(0) });
+    observer.begin(Beginning {
+        partition: 0,
+        epoch: Epoch(1),
+        head: Position(0),
+        history,
+        secret: Some([1; 32]),
+        wall: Wall(0),
+    });
     Arc::new(observer)
 }
 
 fn reader(observer: &Arc<Observer>, last_seen: Option<&str>) -> Reader {
-    let subscription =
-        Subscription { filter: Filter::default(), last_seen: last_seen.map(id), standing: None, ip: None };
-    Reader::new(observer, subscription, Position(0)).unwrap()
+    let subscription = Subscription {
+        filter: Filter::default(),
+        last_seen: last_seen.and_then(Bookmark::parse),
+        standing: None,
+        ip: None,
+    };
+    Reader::new(observer, subscription, &HEAD).unwrap()
 }
 
 /// The lines of the next piece that begin with `field`.
@@ -208,7 +223,7 @@ async fn next(reader: Reader, field: &str) -> (Vec<String>, Reader) {
 
 fn push(observer: &Observer, positions: std::ops::RangeInclusive<u64>) {
     let all: Vec<_> = positions.map(|position| happened(1, position)).collect();
-    observer.record(&all, &leasehold_engine::Totals::default());
+    observer.record(0, &all, &leasehold_engine::Totals::default());
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,8 +278,8 @@ async fn a_reader_that_falls_behind_is_cut_and_told_where_it_was() {
 async fn a_reader_that_wants_little_passes_over_the_rest() {
     let observer = observer(10);
     let filter = Filter { kind: Some(Kind::Pool), ..Filter::default() };
-    let picky = Reader::new(&observer, Subscription { filter, last_seen: None, standing: None, ip: None }, Position(0))
-        .unwrap();
+    let picky =
+        Reader::new(&observer, Subscription { filter, last_seen: None, standing: None, ip: None }, &HEAD).unwrap();
     let (_, mut picky) = next(picky, "").await;
     for round in 1..=10 {
         push(&observer, round * 5 - 4..=round * 5);
@@ -295,15 +310,16 @@ async fn readers_are_limited_and_make_room_when_they_leave() {
     let mut all: Vec<_> = (0..crate::limits::READERS_MAX).map(|_| reader(&observer, None)).collect();
     assert_eq!(observer.events.readers(), crate::limits::READERS_MAX);
     let subscription = || Subscription { filter: Filter::default(), last_seen: None, standing: None, ip: None };
-    assert!(Reader::new(&observer, subscription(), Position(0)).is_none());
+    assert!(Reader::new(&observer, subscription(), &HEAD).is_none());
     all.pop();
-    assert!(Reader::new(&observer, subscription(), Position(0)).is_some());
+    assert!(Reader::new(&observer, subscription(), &HEAD).is_some());
 }
 
 #[test]
 fn an_event_has_all_its_members() {
     let mut frame = Vec::new();
-    wire::event(&mut frame, &happened(1, 7), &Digester::new([1; 32]));
+    let event = Placed { partition: None, happened: happened(1, 7) };
+    wire::event(&mut frame, &event, &Bookmark(vec![event.mark()]), &Digester::new([1; 32]));
     assert_eq!(
         String::from_utf8(frame).unwrap(),
         "id: 1.7\nevent: released\ndata: {\"id\":\"1.7\",\"at_unix\":7.0,\"event\":\"released\",\"key\":\"lock:odd\",\
@@ -317,16 +333,57 @@ fn the_past_is_told_from_the_newest_back() {
     let observer = observer(100);
     push(&observer, 1..=50);
     let is_odd = |happened: &Happened| *happened.effect.resource.name().unwrap() == Arc::from("odd");
-    let past = observer.events.past(Wall(0), 1_000, is_odd);
+    let past = observer.events.past(0..1, Wall(0), 1_000, is_odd);
     assert_eq!(
-        past.events.iter().map(|one| one.position.0).collect::<Vec<_>>(),
+        past.events.iter().map(|one| one.happened.position.0).collect::<Vec<_>>(),
         (1..=50).step_by(2).collect::<Vec<_>>()
     );
     assert_eq!(past.complete_since, Wall(0), "nothing was ever dropped");
-    let past = observer.events.past(Wall(0), 3, is_odd);
-    assert_eq!(past.events.iter().map(|one| one.position.0).collect::<Vec<_>>(), [45, 47, 49]);
+    let past = observer.events.past(0..1, Wall(0), 3, is_odd);
+    assert_eq!(past.events.iter().map(|one| one.happened.position.0).collect::<Vec<_>>(), [45, 47, 49]);
     assert_eq!(past.complete_since, Wall(45_000_000), "older ones were left out");
-    let past = observer.events.past(Wall(47_000_000), 3, is_odd);
-    assert_eq!(past.events.iter().map(|one| one.position.0).collect::<Vec<_>>(), [47, 49]);
+    let past = observer.events.past(0..1, Wall(47_000_000), 3, is_odd);
+    assert_eq!(past.events.iter().map(|one| one.happened.position.0).collect::<Vec<_>>(), [47, 49]);
     assert_eq!(past.complete_since, Wall(47_000_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_of_several_partitions_has_a_place_in_each() {
+    let observer = Observer::of_many(100, 2);
+    let heads: Vec<Stamp> =
+        (0..2).map(|partition| Stamp { partition, epoch: Epoch(1), position: Position(0) }).collect();
+    for &Stamp { partition, epoch, position: head } in &heads {
+        let (history, secret) = (History::default(), Some([1; 32]));
+        observer.begin(Beginning { partition, epoch, head, history, secret, wall: Wall(0) });
+    }
+    let observer = Arc::new(observer);
+    let push = |partition, positions: &[u64]| {
+        let all: Vec<_> = positions.iter().map(|&position| happened(1, position)).collect();
+        observer.record(partition, &all, &leasehold_engine::Totals::default());
+    };
+    let open = |last_seen: Option<&str>, heads: &[Stamp]| {
+        let last_seen = last_seen.map(|text| Bookmark::parse(text).unwrap());
+        let subscription = Subscription { filter: Filter::default(), last_seen, standing: None, ip: None };
+        Reader::new(&observer, subscription, heads).unwrap()
+    };
+    let (_, all) = next(open(None, &heads), "").await;
+    push(0, &[1, 4]);
+    push(1, &[2, 3]);
+    // By the time at which they happened, and by their order within a partition.
+    let (ids, all) = next(all, "id: ").await;
+    assert_eq!(ids, ["0:1.1,1:1.0", "0:1.1,1:1.2", "0:1.1,1:1.3", "0:1.4,1:1.3"]);
+    drop(all);
+    // It goes on exactly where it was in each.
+    let (lines, all) = next(open(Some("0:1.1,1:1.2"), &heads), "").await;
+    assert_eq!(lines[1], "id: 0:1.1,1:1.2");
+    let (ids, _) = next(all, "id: ").await;
+    assert_eq!(ids, ["0:1.1,1:1.3", "0:1.4,1:1.3"]);
+    // A reader of one resource has a place in its partition only.
+    let (_, one) = next(open(Some("1:1.2"), &heads[1..]), "").await;
+    assert_eq!(next(one, "id: ").await.0, ["1:1.3"]);
+    // A place in one of them does not say where a reader was in the other.
+    for elsewhere in ["0:1.4", "1.4", "2:1.4"] {
+        let (lines, _) = next(open(Some(elsewhere), &heads), "").await;
+        assert!(lines.contains(&"event: gap".to_owned()), "{elsewhere}: {lines:?}");
+    }
 }

@@ -3,19 +3,19 @@
 use std::io::Write as _;
 
 use leasehold_engine::{Effect, Ending, Grant, Kind, What};
-use leasehold_journal::Happened;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::reader::HEARTBEAT;
 use crate::http::json::append;
 use crate::http::json::value::{FencingToken, FloatSeconds, Id};
+use crate::watch::Placed;
+use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
 use crate::watch::key::{Keyed, public_name};
-use crate::watch::ring::EventId;
 
-/// The id of an event.
-pub(super) const ID_PATTERN: &str = r"^[0-9]{1,18}\.[0-9]{1,18}$";
+/// The place of a reader or of an event. With several partitions, each place has the number of its partition before it.
+pub(super) const ID_PATTERN: &str = r"^([0-9]{1,4}:)?[0-9]{1,18}\.[0-9]{1,18}(,[0-9]{1,4}:[0-9]{1,18}\.[0-9]{1,18})*$";
 
 /// How soon a browser is to come back, in milliseconds.
 const RETRY_MS: u32 = 1_000;
@@ -24,7 +24,7 @@ const RETRY_MS: u32 = 1_000;
 pub(super) const GOODBYE: &[u8] = b": shutting down\n\n";
 
 /// The first thing a reader hears. Its id is where it goes on from, so that it can also resume when nothing else comes.
-pub(super) fn hello(from: EventId, newest: EventId, oldest: EventId) -> Vec<u8> {
+pub(super) fn hello(from: &Bookmark, newest: &Bookmark, oldest: &Bookmark) -> Vec<u8> {
     #[derive(Serialize)]
     struct Hello {
         position: String,
@@ -38,7 +38,7 @@ pub(super) fn hello(from: EventId, newest: EventId, oldest: EventId) -> Vec<u8> 
 }
 
 /// Something may have been missed.
-pub(super) fn gap(frame: &mut Vec<u8>, reason: &str, oldest: EventId) {
+pub(super) fn gap(frame: &mut Vec<u8>, reason: &str, oldest: &Bookmark) {
     #[derive(Serialize)]
     struct Gap<'a> {
         reason: &'a str,
@@ -48,7 +48,7 @@ pub(super) fn gap(frame: &mut Vec<u8>, reason: &str, oldest: EventId) {
 }
 
 /// The last thing a reader hears that was too slow.
-pub(super) fn lagging(sent: EventId) -> Vec<u8> {
+pub(super) fn lagging(sent: &Bookmark) -> Vec<u8> {
     #[derive(Serialize)]
     struct Lagging {
         error: &'static str,
@@ -73,17 +73,18 @@ pub(super) fn signed_out(error: &str) -> Vec<u8> {
 }
 
 /// An id without data is no event; it only moves where the reader would resume.
-pub(super) fn heartbeat(sent: EventId) -> Vec<u8> {
+pub(super) fn heartbeat(sent: &Bookmark) -> Vec<u8> {
     format!(": still here\nid: {sent}\n\n").into_bytes()
 }
 
-pub(super) fn event(frame: &mut Vec<u8>, happened: &Happened, digester: &Digester) {
-    let resource = public_name(&happened.effect.resource, digester);
-    let event = Event::of(happened, &resource);
-    write_frame(frame, Some(EventId::of(happened)), event.what, &event);
+/// `sent` is where its reader would go on after it.
+pub(super) fn event(frame: &mut Vec<u8>, placed: &Placed, sent: &Bookmark, digester: &Digester) {
+    let resource = public_name(&placed.happened.effect.resource, digester);
+    let event = Event::of(placed, &resource);
+    write_frame(frame, Some(sent), event.what, &event);
 }
 
-fn write_frame(frame: &mut Vec<u8>, id: Option<EventId>, event: &str, data: &impl Serialize) {
+fn write_frame(frame: &mut Vec<u8>, id: Option<&Bookmark>, event: &str, data: &impl Serialize) {
     if let Some(id) = id {
         writeln!(frame, "id: {id}").expect("memory takes it");
     }
@@ -149,11 +150,12 @@ pub(super) struct Event<'a> {
 
 impl<'a> Event<'a> {
     /// The resource goes by its public name.
-    pub(super) fn of(happened: &'a Happened, resource: &'a str) -> Self {
+    pub(super) fn of(placed: &'a Placed, resource: &'a str) -> Self {
+        let happened = &placed.happened;
         let Effect { resource: key, claim, client, grant, what, nth: _ } = &happened.effect;
         let kind = key.kind();
         let mut event = Event {
-            id: EventId::of(happened).to_string(),
+            id: placed.mark().to_string(),
             at_unix: FloatSeconds(happened.wall.0),
             what: name(what),
             resource: Keyed::of(kind, resource),
