@@ -140,10 +140,11 @@ impl Client {
             if left.is_zero() {
                 return Err(CallError::Away(self.reasons(&reasons)));
             }
-            let verdict = match timeout(attempt.min(left), self.attempt_at(at, exchange)).await {
+            let patience = attempt.min(left);
+            let verdict = match timeout(patience, self.attempt_at(at, exchange)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(verdict)) => verdict,
-                Err(_) => Verdict::Again(silence(attempt)),
+                Err(_) => Verdict::Again(silence(patience)),
             };
             let verdict = match verdict {
                 // The others are asked first: a member that is added or replaced must not stop a service that runs.
@@ -261,7 +262,7 @@ impl Client {
 }
 
 fn silence(attempt: Duration) -> String {
-    format!("no answer within {} s", attempt.as_secs())
+    format!("no answer within {:.1} s", attempt.as_secs_f32())
 }
 
 /// A request that can be sent more than once.
