@@ -50,6 +50,12 @@ fn main() -> ExitCode {
     if let Some(exit) = run::hidden(std::env::args_os()) {
         return exit.into();
     }
+    // So does `run`: the words of the other commands are left alone. A line that it does not understand is read as a
+    // whole, for the words of help and errors.
+    #[cfg(unix)]
+    if let Some(args) = run::args(std::env::args_os()) {
+        return run::run(&args);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

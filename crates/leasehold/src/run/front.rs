@@ -52,7 +52,6 @@ pub(super) struct Ended {
     pub(super) is_lost: bool,
     /// The command's group had the terminal when it ended.
     pub(super) had_terminal: bool,
-    pub(super) is_keeper_gone: bool,
 }
 
 /// A question whether the keeper knows of a renewal that front has not heard of.
@@ -143,7 +142,7 @@ impl Front<'_> {
         }
         self.end_rest(group, is_lost);
         self.reap(group);
-        Ended { status, is_lost, had_terminal, is_keeper_gone: self.is_keeper_gone }
+        Ended { status, is_lost, had_terminal }
     }
 
     fn nap(&self, tick: Duration, is_ending: bool) -> Duration {
@@ -277,7 +276,8 @@ impl Front<'_> {
 
     /// The command has ended; its remaining processes must end, too.
     fn end_rest(&mut self, group: Group, is_lost: bool) {
-        if !group.is_alive() {
+        // Front adopts every process that the command leaves behind: with no other child, there is none.
+        if !group::has_children_except(&[self.child, self.keeper_pid]) || !group.is_alive() {
             return;
         }
         self.voice.say("ending", "the command has ended and left processes behind in its group; they are ended");

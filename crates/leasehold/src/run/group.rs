@@ -69,6 +69,20 @@ pub(super) fn reap_adopted_except(except: &[Pid]) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn reap_adopted_except(_: &[Pid]) {}
 
+/// Returns whether this process has a child, made or adopted, except some. The system keeps the list complete while none
+/// of them is reaped, and may not have one at all.
+#[cfg(target_os = "linux")]
+pub(super) fn has_children_except(except: &[Pid]) -> bool {
+    // Without lists there are no children in them either, not even those that are known.
+    let children = children();
+    !except.iter().all(|known| children.contains(known)) || children.iter().any(|child| !except.contains(child))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn has_children_except(_: &[Pid]) -> bool {
+    true
+}
+
 /// A child belongs to the thread that made or adopted it.
 #[cfg(target_os = "linux")]
 fn children() -> Vec<Pid> {

@@ -75,6 +75,18 @@ pub(crate) fn hidden(mut line: impl Iterator<Item = OsString>) -> Option<u8> {
     }
 }
 
+/// The arguments of a plain `leasehold run …`; `None` for any other line, help and mistakes included.
+pub(crate) fn args(mut line: impl Iterator<Item = OsString>) -> Option<RunArgs> {
+    use clap::{Args as _, FromArgMatches as _};
+    let name = line.next()?;
+    if line.next()? != "run" {
+        return None;
+    }
+    let command = RunArgs::augment_args(clap::Command::new("run"));
+    let matches = command.try_get_matches_from(std::iter::once(name).chain(line)).ok()?;
+    RunArgs::from_arg_matches(&matches).ok()
+}
+
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
     let mut voice = Voice::new(args.output, args.quiet);
     let outcome = front(args, &mut voice);
@@ -130,6 +142,7 @@ fn front(args: &RunArgs, voice: &mut Voice) -> Outcome {
         Ok(request) => request,
         Err(error) => return fail(FAILED, &args.connect.explain(&error)),
     };
+    let has_small_pages = child::small_pages(true);
     // It gets ready while the service answers. Without a lease it ends when this process drops its line.
     let keeper = keeper::start();
     let begun = Instant::now();
@@ -166,7 +179,7 @@ fn front(args: &RunArgs, voice: &mut Voice) -> Outcome {
     };
     let token = handover.token();
     let held_since = Instant::now();
-    let mut outcome = held(args, voice, &client, (&sender, &events), &program, handover, keeper);
+    let mut outcome = held(args, voice, &client, (&sender, &events), (&program, has_small_pages), handover, keeper);
     outcome.token = Some(token);
     outcome.waited = waited;
     outcome.held = Some(held_since.elapsed());
@@ -205,7 +218,7 @@ fn held(
     voice: &mut Voice,
     client: &Client,
     (sender, events): (&std::sync::mpsc::Sender<Event>, &Receiver<Event>),
-    program: &std::path::Path,
+    (program, has_small_pages): (&std::path::Path, bool),
     handover: Box<Handover>,
     keeper: std::io::Result<(UnixStream, Pid)>,
 ) -> Outcome {
@@ -221,7 +234,7 @@ fn held(
         }
     };
     // The child gets ready while the keeper does. It begins at its word, after both; dropped before, it ends by itself.
-    let prepared = child::prepare(program, &args.command, &environment(args, &handover));
+    let prepared = child::prepare(program, &args.command, &environment(args, &handover), has_small_pages);
     match keeper_is_ready(&keeper, keeper_pid, events) {
         Ok(()) => {}
         Err(NotAcquired::Signal(signal)) => {
@@ -264,15 +277,11 @@ fn held(
         terminal,
         is_keeper_gone: !is_told,
     };
-    let Ended { status, is_lost, had_terminal, is_keeper_gone, .. } = front.hold();
-    let has_stopped = !is_keeper_gone && asked_to_stop(&keeper, events);
-    if !has_stopped {
-        end_keeper(keeper_pid);
-    }
+    let Ended { status, is_lost, had_terminal } = front.hold();
+    // No renewal is sent after this. One that is on its way names this grant by its token, and finds it gone.
+    kill_keeper(keeper_pid);
     let released = release(*handover);
-    if has_stopped {
-        end_keeper(keeper_pid);
-    }
+    reap_keeper(keeper_pid);
     if released == Some(leasehold_client::Released::Unknown) && !args.quiet && !is_lost {
         voice.say("unknown", "the service did not say that the lease is given back; it is free when its ttl is over");
     }
@@ -358,7 +367,16 @@ fn asked_to_stop(line: &UnixStream, events: &Receiver<Event>) -> bool {
 }
 
 fn end_keeper(pid: Pid) {
+    kill_keeper(pid);
+    reap_keeper(pid);
+}
+
+fn kill_keeper(pid: Pid) {
+    // Its number is its own until it is reaped.
     let _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+}
+
+fn reap_keeper(pid: Pid) {
     if let Some(pid) = rustix::process::Pid::from_raw(pid.as_raw()) {
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
     }

@@ -124,7 +124,9 @@ pub(super) fn span(span: Duration) -> String {
 }
 
 fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| usize::from(size.ws_col).max(20))
+    let columns = rustix::termios::tcgetwinsize(std::io::stderr()).ok().map(|size| usize::from(size.ws_col));
+    // A terminal that was never told its size, such as that of a serial line or of `expect`, says 0.
+    columns.filter(|columns| *columns > 0).unwrap_or(80).max(20)
 }
 
 #[cfg(test)]

@@ -105,3 +105,14 @@ fn as_the_first_process_of_a_container_it_reaps_and_hears_signals() {
     assert_eq!(status, Some(143), "{said}");
     drop(leasehold());
 }
+
+/// The processes of `run` itself have small pages, and start sooner for it.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_command_has_the_pages_that_run_has() {
+    let server = memory();
+    let line = |text: &str| text.lines().find(|line| line.starts_with("THP_enabled:")).map(str::to_owned);
+    let ours = line(&std::fs::read_to_string("/proc/self/status").unwrap());
+    let (code, status, said) = ended(&mut run(server.addr, &["--lock", "a", "--", "cat", "/proc/self/status"]));
+    assert_eq!((code, line(&status)), (Some(0), ours), "{said}");
+}
