@@ -15,7 +15,9 @@ binary=${DIST_BINARY:-target/static/$host/$directory/leasehold}
 if [ -z "${DIST_BINARY:-}" ]; then
     # Only the linker that comes with Rust folds functions.
     smaller=()
-    [ "$profile" = dev ] || ! rustc -vV | grep -q '^host: x86_64-unknown-linux-gnu' || smaller=(-C link-arg=-Wl,--icf=all -C link-arg=-Wl,--pack-dyn-relocs=relr -C lto=fat -C codegen-units=1)
+    [ "$profile" = dev ] || [ "$host" != x86_64-unknown-linux-gnu ] || smaller=(-C link-arg=-Wl,--icf=all -C link-arg=-Wl,--pack-dyn-relocs=relr -C lto=fat -C codegen-units=1)
+    # SQLite without the parts that no statement of ours uses; the first word is that of .cargo/config.toml.
+    export LIBSQLITE3_FLAGS="-DHAVE_FDATASYNC=1 -USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE -USQLITE_ENABLE_STAT4 -USQLITE_SOUNDEX"
     # Static where the C library allows it: no other library is needed then. Equal functions are folded and relocations packed.
     RUSTFLAGS="-C target-feature=+crt-static" cargo rustc --locked -q -p leasehold --bin leasehold --profile "$profile" --target "$host" --target-dir target/static -- "${smaller[@]}"
 fi

@@ -1,8 +1,10 @@
 //! The destination and form of the log: standard error, one line an event, times in UTC.
 
 use anyhow::Context as _;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::time::SystemTime;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,19 +30,26 @@ pub(crate) fn is_filter(text: &str) -> bool {
     // The filter would take any lone word for the name of a module, and log nothing.
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b' ');
     let is_level = ["off", "error", "warn", "info", "debug", "trace"].iter().any(|l| text.eq_ignore_ascii_case(l));
-    if is_word { is_level } else { EnvFilter::try_new(text).is_ok() }
+    // Spans and fields are for other filters, and would be taken for names as well.
+    let is_list = || !text.contains(['[', '{']) && text.parse::<Targets>().is_ok();
+    if is_word { is_level } else { is_list() }
 }
 
 /// Starts logging for the whole process.
 pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_new(filter).context("log_level")?)
+    // Not the filter by name, level and field: it brings the whole of regular expressions with it.
+    let filter: Targets = filter.parse().context("log_level")?;
+    let registry = tracing_subscriber::registry().with(filter);
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_timer(SystemTime)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     let started = match format {
-        LogFormat::Human => builder.compact().with_target(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
+        LogFormat::Human => registry.with(layer.compact().with_target(false)).try_init(),
+        LogFormat::Json => {
+            let layer = layer.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            registry.with(layer).try_init()
+        }
     };
     started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
 }
@@ -49,11 +58,10 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
 #[cfg(feature = "otlp")]
 pub(crate) fn start_with(format: LogFormat, filter: &str, traces: &crate::otlp::Traces) -> anyhow::Result<()> {
     use tracing_subscriber::filter::{FilterExt as _, filter_fn};
-    use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
-    use tracing_subscriber::util::SubscriberInitExt as _;
+    use tracing_subscriber::layer::Layer as _;
 
     let is_event = filter_fn(|metadata| metadata.target() != leasehold_server::SPANS);
-    let filter = EnvFilter::try_new(filter).context("log_level")?.and(is_event);
+    let filter = filter.parse::<Targets>().context("log_level")?.and(is_event);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_timer(SystemTime)
@@ -75,7 +83,7 @@ mod tests {
         for good in ["info", "off", "DEBUG", "warn,leasehold_server=trace", "leasehold_server=debug"] {
             assert!(is_filter(good), "{good}");
         }
-        for bad in ["", " ", "loud", "information", "info,x=loud"] {
+        for bad in ["", " ", "loud", "information", "info,x=loud", "info,[span]=debug", "x[span{field=1}]=info"] {
             assert!(!is_filter(bad), "{bad}");
         }
     }
