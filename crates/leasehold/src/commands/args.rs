@@ -64,7 +64,7 @@ pub(crate) struct LsArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ShowArgs {
-    /// lock:NAME, claim:NAME or pool:DIGEST, as `leasehold ls` prints it
+    /// lock:NAME, claim:NAME or pool:DIGEST, as `leasehold ls` prints it; a plain NAME is a lock's, else a claim's
     pub(crate) key: String,
 
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) struct ShowArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HistoryArgs {
-    /// lock:NAME, claim:NAME or pool:DIGEST, as `leasehold ls` prints it
+    /// lock:NAME, claim:NAME or pool:DIGEST, as `leasehold ls` prints it; a plain NAME is a lock's, else a claim's
     pub(crate) key: String,
 
     /// Only the last so many events

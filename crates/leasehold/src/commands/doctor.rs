@@ -35,18 +35,15 @@ pub(super) async fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Fai
     let mut findings =
         vec![Finding::well("address", format!("{} ({})", args.common.connect.shown(), args.common.connect.origin()))];
     let begun = Instant::now();
-    match client.call("GET", "/healthz", None).await {
-        Err(error) => findings.push(unreachable(args, &error)),
-        Ok(health) => {
-            let version = health.json()["version"]
-                .as_str()
-                .map_or(String::new(), |version| format!(", version {}", clean(version)));
-            findings.push(Finding::well("reachable", format!("answers in {:?}{version}", begun.elapsed())));
-            findings.push(readiness(client).await);
-            findings.push(latency(client).await);
-            findings.extend(sign_on(client).await);
-            findings.extend(clock(client).await);
-        }
+    if let Err(error) = client.call("GET", "/healthz", None).await {
+        findings.push(unreachable(args, &error));
+    } else {
+        findings.push(Finding::well("reachable", format!("answers in {:?}", begun.elapsed())));
+        findings.push(same_version(super::version(client).await.as_deref()));
+        findings.push(readiness(client).await);
+        findings.push(latency(client).await);
+        findings.extend(sign_on(client).await);
+        findings.extend(clock(client).await);
     }
     let is_well = findings.iter().all(|finding| finding.is_well);
     if args.common.output == Output::Json {
@@ -69,6 +66,20 @@ pub(super) async fn doctor(client: &Client, args: &DoctorArgs) -> Result<(), Fai
         }
     }
     if is_well { Ok(()) } else { Err(Failed::Refused("something is to be done, see above".into())) }
+}
+
+/// An older service may not know what this program asks for.
+fn same_version(theirs: Option<&str>) -> Finding {
+    let ours = env!("CARGO_PKG_VERSION");
+    match theirs {
+        Some(theirs) if theirs == ours => Finding::well("version", format!("{ours}, as this program's")),
+        Some(theirs) => Finding::well("version", format!("{}; this program is {ours}", clean(theirs))),
+        None => Finding::ill(
+            "version",
+            "the service does not tell it",
+            "this program may be newer, or something in between answers: compare with leasehold --version there",
+        ),
+    }
 }
 
 fn unreachable(args: &DoctorArgs, error: &Error) -> Finding {

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::args::{HistoryArgs, LsArgs, Output, ShowArgs, StatusArgs};
 use super::table::{Table, clean, span};
-use super::{Failed, encode, get, print_json};
+use super::{Failed, encode, get, print_json, version};
 
 pub(super) async fn status(client: &Client, args: &StatusArgs) -> Result<(), Failed> {
-    let health = get(client, "/healthz").await?;
+    get(client, "/healthz").await?;
     let ready = client.call("GET", "/readyz", None).await?;
     let page = get(client, "/v1/observe/resources?limit=1").await?;
     let counts = &page.json()["counts"];
     let status = json!({
         "url": args.common.connect.shown(),
-        "version": health.json()["version"],
+        "version": version(client).await,
         "ready": ready.is_success(),
         "position": page.position().to_string(),
         "resources": page.json()["total"],
@@ -28,12 +28,13 @@ pub(super) async fn status(client: &Client, args: &StatusArgs) -> Result<(), Fai
     }
     let ready = if ready.is_success() { "ok".to_owned() } else { format!("not ready: {}", ready.reason()) };
     outln!("service    {}", clean(status["url"].as_str().unwrap_or_default()));
+    outln!("version    {}", text(&status, "version"));
     outln!("state      {ready}");
     outln!("position   {}", page.position());
     let number = |name: &str| counts[name].as_u64().unwrap_or(0);
     outln!("resources  {} pools, {} claims, {} locks", number("pool"), number("claim"), number("lock"));
     outln!(
-        "state of   {} free, {} held, {} contended, {} in grace, {} lapsed",
+        "           {} free, {} held, {} contended, {} in grace, {} lapsed",
         number("free"),
         number("held"),
         number("contended"),
@@ -80,7 +81,7 @@ pub(super) async fn ls(client: &Client, args: &LsArgs) -> Result<(), Failed> {
 }
 
 pub(super) async fn show(client: &Client, args: &ShowArgs) -> Result<(), Failed> {
-    let reply = get(client, &format!("/v1/observe/resources/{}", encode(&args.key))).await?;
+    let reply = get_about(client, &args.key, "").await?;
     let resource = reply.json();
     if args.common.output == Output::Json {
         return print_json(resource);
@@ -119,8 +120,7 @@ pub(super) async fn show(client: &Client, args: &ShowArgs) -> Result<(), Failed>
 }
 
 pub(super) async fn history(client: &Client, args: &HistoryArgs) -> Result<(), Failed> {
-    let target = format!("/v1/observe/resources/{}/history?limit={}", encode(&args.key), args.limit);
-    let reply: Reply = get(client, &target).await?;
+    let reply = get_about(client, &args.key, &format!("/history?limit={}", args.limit)).await?;
     if args.common.output == Output::Json {
         return print_json(reply.json());
     }
@@ -128,6 +128,20 @@ pub(super) async fn history(client: &Client, args: &HistoryArgs) -> Result<(), F
         outln!("{}", line_of(event));
     }
     Ok(())
+}
+
+/// A resource by its key, or by its plain name: a lock, else a claimed resource.
+async fn get_about(client: &Client, key: &str, rest: &str) -> Result<Reply, Failed> {
+    let target = |key: &str| format!("/v1/observe/resources/{}{rest}", encode(key));
+    if !key.contains(':') {
+        for kind in ["lock", "claim"] {
+            let reply = client.call("GET", &target(&format!("{kind}:{key}")), None).await?;
+            if reply.is_success() {
+                return Ok(reply);
+            }
+        }
+    }
+    get(client, &target(key)).await
 }
 
 /// An event in one line.

@@ -137,6 +137,12 @@ fn told(failed: &Failed, connect: &ConnectArgs) -> ExitCode {
 }
 
 /// An answer that is a success.
+/// The version of the service, from its description of itself.
+async fn version(client: &Client) -> Option<String> {
+    let reply = client.call("GET", "/openapi.json", None).await.ok()?;
+    reply.json()["info"]["version"].as_str().map(str::to_owned)
+}
+
 async fn get(client: &Client, target: &str) -> Result<Reply, Failed> {
     let reply = client.call("GET", target, None).await?;
     if reply.is_success() { Ok(reply) } else { Err(look::refused(&reply)) }

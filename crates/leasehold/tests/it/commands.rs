@@ -119,8 +119,12 @@ fn what_is_held_is_listed_shown_told_and_revoked() {
     assert_eq!(json(&server, &["show", "lock:deploy"])["holders"][0]["token"], lease["token"]);
     let shown = printed(&server, &["show", "lock:deploy"]);
     assert!(shown.contains("lock:deploy  held, 1 of 1 in use") && shown.contains("ann/"), "{shown}");
+    assert_eq!(printed(&server, &["show", "deploy"]).lines().next(), shown.lines().next(), "by its plain name");
+    json(&server, &["acquire", "--claim", "gpu"]);
+    assert_eq!(json(&server, &["show", "gpu"])["key"], "claim:gpu");
     let status = printed(&server, &["status"]);
-    assert!(status.contains("state      ok") && status.contains("1 locks"), "{status}");
+    assert!(status.contains("state      ok") && status.contains("1 claims, 1 locks"), "{status}");
+    assert_eq!(json(&server, &["status"])["version"], env!("CARGO_PKG_VERSION"));
     let token = lease["token"].to_string();
     printed(&server, &["revoke", "lock:deploy", &token]);
     let (code, _, said) = ended(&mut command(&server, &["revoke", "lock:deploy", &token]));
@@ -128,6 +132,7 @@ fn what_is_held_is_listed_shown_told_and_revoked() {
     let history = printed(&server, &["history", "lock:deploy"]);
     assert!(history.lines().count() >= 2 && history.contains("granted") && history.contains("revoked"), "{history}");
     assert_eq!(json(&server, &["history", "lock:deploy"])["events"][0]["event"], "granted");
+    assert_eq!(printed(&server, &["history", "deploy"]), history);
     let (code, _, said) = ended(&mut command(&server, &["show", "lock:none"]));
     assert_eq!(code, Some(1), "{said}");
 }
@@ -172,7 +177,7 @@ fn a_service_that_is_away_is_named_with_where_that_came_from() {
 fn a_doctor_finds_a_well_service_well() {
     let server = memory();
     let report = printed(&server, &["doctor"]);
-    for what in ["address", "reachable", "ready", "latency", "sign-on", "clock"] {
+    for what in ["address", "reachable", "version", "ready", "latency", "sign-on", "clock"] {
         assert!(report.lines().any(|line| line.starts_with("ok") && line.contains(what)), "{what}: {report}");
     }
     assert_eq!(json(&server, &["doctor"])[0]["check"], "address");
