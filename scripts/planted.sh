@@ -31,5 +31,8 @@ done <<'BUGS'
 LeaverBehindBytes gone::a_waiter_behind_more_bytes_leaves_its_queue_when_its_connection_ends
 SettledWhenTaken gone::a_grant_whose_answer_cannot_leave_its_http2_stream_is_handed_back
 OrderMoves state::pages_in_an_order_that_moves_miss_nothing_and_repeat_nothing
+ReplacedNotMissed faults::files::no_change_is_acknowledged_after_the_data_was_taken_away
+CutNotMissed faults::files::no_change_is_acknowledged_after_the_data_was_taken_away
+EmptyTakenForNew faults::files::an_empty_database_beside_a_full_log_is_refused_by_serve_and_check
 BUGS
 echo "planted in the binary: $found bugs, each found by its test"

@@ -14,6 +14,11 @@
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "planted-in-binary")]
+#[doc(hidden)]
+pub mod armed;
+#[cfg(not(feature = "planted-in-binary"))]
+mod armed;
 mod gate;
 mod ids;
 mod partition;

@@ -1,6 +1,5 @@
 //! Bugs on purpose that no simulation can show, as they are about sockets: the test of the binary that guards against
-//! each of them must find it (`scripts/planted.sh`). Without the feature `planted` every `planted!(…)` here is the
-//! constant `false`.
+//! each of them must find it (`scripts/planted.sh`). Without the feature `planted` none can be armed.
 
 /// A bug that the variable `PLANTED_BUG` arms by its name. (Tests take variables of ours out of the environment of the
 /// binary.)
@@ -17,8 +16,7 @@ pub(crate) enum Bug {
 /// Returns whether this process is to have this bug.
 #[cfg(feature = "planted")]
 pub(crate) fn is_armed(bug: Bug) -> bool {
-    static ARMED: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    *ARMED.get_or_init(|| std::env::var("PLANTED_BUG").unwrap_or_default()) == format!("{bug:?}")
+    leasehold_journal::armed::is_armed(bug)
 }
 
 /// Returns whether this process is to have this bug: it is not.
