@@ -234,7 +234,7 @@ impl<H> Watch<'_, H> {
                     finish(connection.as_mut());
                     continue;
                 }
-                if activity.is_unwatched() {
+                if activity.is_unwatched() && (leaving.is_some() || line.has_news(cx)) {
                     let leaving = leaving.get_or_insert_with(|| Box::pin(line.hung_up()));
                     if leaving.as_mut().poll(cx).is_ready() {
                         return Poll::Ready(());
