@@ -171,6 +171,18 @@ struct Room {
     is_behind: bool,
 }
 
+/// Empties `from` into `to`. An empty vector with room to spare changes places with it, so that nothing is copied.
+fn hand_over<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
+    if from.is_empty() {
+        return;
+    }
+    if to.is_empty() {
+        std::mem::swap(from, to);
+    } else {
+        to.append(from);
+    }
+}
+
 /// An engine with its clock, its batch, its gate and its parked callers. `R` is the driver's handle to a caller.
 #[derive(Debug)]
 pub struct Partition<R> {
@@ -358,15 +370,12 @@ impl<R> Partition<R> {
 
     /// Answers that may leave now.
     pub fn poll_told(&mut self, told: &mut Vec<Told<R>>) {
-        // Usually there is one, in memory: a vector that grows by itself has room for four from the start.
-        told.reserve_exact(self.told.len());
-        told.append(&mut self.told);
+        hand_over(&mut self.told, told);
     }
 
     /// The effects that may be told now, in the order of the journal.
     pub fn poll_effects(&mut self, effects: &mut Vec<Happened>) {
-        effects.reserve_exact(self.told_effects.len());
-        effects.append(&mut self.told_effects);
+        hand_over(&mut self.told_effects, effects);
     }
 
     /// When to call `tick` at the latest, on the monotonic clock; `None` when nothing depends on time.

@@ -277,21 +277,21 @@ pub struct Listening<'a> {
     ticket: Option<Ticket>,
     /// Service time when it called, to compute how long it waited.
     pub(crate) asked_at: Time,
-    answered: oneshot::Receiver<Answered>,
+    answered: oneshot::Receiver<Box<Answered>>,
     is_over: bool,
 }
 
 impl Future for Listening<'_> {
-    type Output = Answered;
+    /// On the heap: it is moved often on its way, and a parked caller need not have room for it.
+    type Output = Box<Answered>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Box<Answered>> {
         let answered = ready!(Pin::new(&mut self.answered).poll(cx));
         self.is_over = true;
         // The sender is dropped unanswered only when the store failed; the process is about to end.
-        Poll::Ready(answered.unwrap_or(Answered {
-            answer: Err(Denial::ShuttingDown),
-            stamp: Stamp { partition: self.shared.number, epoch: Epoch(0), position: Position(0) },
-            untold: None,
+        Poll::Ready(answered.unwrap_or_else(|_| {
+            let stamp = Stamp { partition: self.shared.number, epoch: Epoch(0), position: Position(0) };
+            Box::new(Answered { answer: Err(Denial::ShuttingDown), stamp, untold: None })
         }))
     }
 }

@@ -32,6 +32,7 @@ mod route;
 mod seams;
 mod witness;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
@@ -79,7 +80,7 @@ struct Shared {
 }
 
 /// How a caller is answered.
-type Caller = oneshot::Sender<Answered>;
+type Caller = oneshot::Sender<Box<Answered>>;
 
 #[derive(Debug)]
 struct Inner {
@@ -325,12 +326,12 @@ impl Shared {
             let mut untold = Vec::new();
             for Told { to, answer, epoch, position, untold: told_of, .. } in leaving.told.drain(..) {
                 let stamp = Stamp { partition: self.number, epoch, position };
-                if let Err(answered) = to.send(Answered { answer, stamp, untold: told_of }) {
+                if let Err(answered) = to.send(Box::new(Answered { answer, stamp, untold: told_of })) {
                     untold.extend(answered.untold);
                 }
             }
             if untold.is_empty() {
-                return;
+                return leaving.recycle();
             }
             leaving = self.hand_back(&untold);
         }
@@ -357,7 +358,7 @@ impl Inner {
 
     /// The answers and effects that may leave now.
     fn leaving(&mut self) -> Leaving {
-        let mut leaving = Leaving::default();
+        let mut leaving = SPARE.take();
         self.partition.poll_told(&mut leaving.told);
         self.partition.poll_effects(&mut leaving.happened);
         leaving
@@ -365,7 +366,7 @@ impl Inner {
 }
 
 /// Answers and effects, on their way out of the lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Leaving {
     told: Vec<Told<Caller>>,
     happened: Vec<Happened>,
@@ -373,7 +374,30 @@ struct Leaving {
     wake: Option<Waker>,
 }
 
+impl Default for Leaving {
+    fn default() -> Self {
+        Leaving::EMPTY
+    }
+}
+
+thread_local! {
+    /// Empty, with the room that the last answers of this thread took.
+    static SPARE: Cell<Leaving> = const { Cell::new(Leaving::EMPTY) };
+}
+
+/// The most answers or effects that a thread keeps room for.
+const SPARE_MAX: usize = 256;
+
 impl Leaving {
+    const EMPTY: Leaving = Leaving { told: Vec::new(), happened: Vec::new(), wake: None };
+
+    /// All of it has left. Its room is used again: without a journal every call has one answer and some effects.
+    fn recycle(self) {
+        if self.told.capacity() <= SPARE_MAX && self.happened.capacity() <= SPARE_MAX {
+            SPARE.set(self);
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.told.is_empty() && self.happened.is_empty() && self.wake.is_none()
     }

@@ -68,7 +68,7 @@ pub(crate) fn ask<'a, 'd>(
     let listening = driver.call(request);
     let asked_at = listening.asked_at;
     async move {
-        let Answered { answer, stamp, untold } = listening.await;
+        let Answered { answer, stamp, untold } = *listening.await;
         let receipt = untold.map(|claim| {
             let driver = driver.clone();
             Receipt::or_else(move || driver.hand_back(stamp.partition, claim))
@@ -84,7 +84,7 @@ pub(crate) async fn ask_in(
     partition: u32,
     command: Command,
 ) -> (Stamp, Result<leasehold_engine::Reply, Denial>) {
-    let Answered { answer, stamp, .. } = driver.call_in(partition, command).await;
+    let Answered { answer, stamp, .. } = *driver.call_in(partition, command).await;
     (stamp, answer)
 }
 

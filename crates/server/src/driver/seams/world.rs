@@ -289,7 +289,7 @@ impl Caller {
         }
     }
 
-    fn ask(&self, wait_us: u64) -> impl Future<Output = Answered> {
+    fn ask(&self, wait_us: u64) -> impl Future<Output = Box<Answered>> {
         let id = u128::from(self.number) << 64 | u128::from(self.ids.fetch_add(1, Ordering::Relaxed) + 1);
         self.handle.call(Command::Acquire(Box::new(Acquire {
             resource: POOL,
@@ -305,7 +305,7 @@ impl Caller {
         })))
     }
 
-    fn hear(&self, answered: Answered) -> Told {
+    fn hear(&self, answered: Box<Answered>) -> Told {
         self.is_durable(&answered);
         match answered.answer {
             Ok(Reply::Lease(lease)) => Told::Holds(lease.claim),
