@@ -17,12 +17,10 @@ use crate::audit_log::AuditLog;
 use crate::auth::{self, Audit, Audited, From, Guard};
 use crate::document;
 use crate::driver::Handle;
-use crate::faces::{Answering, Audience, Call, Endpoint, Readiness, Received, Service, endpoints, ensure_position};
-use crate::http::response::{FilledIn, POSITION};
+use crate::faces::{Answering, Audience, Call, Endpoint, Readiness, Received, Service, complete, endpoints};
+use crate::http::response::POSITION;
 use crate::http::router::Router;
-use crate::http::{
-    Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, response, site,
-};
+use crate::http::{Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site};
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 use crate::watch::Observer;
@@ -206,8 +204,7 @@ impl Handler for App {
             };
             let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
-            ensure_position(&mut response, &self.service.driver);
-            response::fill_in(response.headers_mut(), FilledIn::Service, self.name.clone());
+            complete(&mut response, &self.service.driver, self.name.clone());
             if is_https_only {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
             }

@@ -29,7 +29,7 @@ mod watch;
 
 use std::fmt;
 
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use leasehold_engine::{Command, Time};
 use leasehold_journal::{Denial, Request};
 
@@ -44,8 +44,8 @@ pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
 
 pub(crate) use crate::driver::fresh_claim_id;
 use crate::driver::{Answered, Handle, Stamp};
-use crate::http::response::{self, FilledIn, PARTITION, POSITIONS, fill_in, is_open};
-use crate::http::{Body, Problem, Receipt, RequestId};
+use crate::http::response::{PARTITION, POSITIONS};
+use crate::http::{Body, Problem, Receipt, RequestId, response};
 use crate::watch::bookmark::{Bookmark, Mark};
 
 /// The part of a call that every dialect needs again for its answer.
@@ -113,9 +113,9 @@ impl Seen {
 
     fn mark(&self, headers: &mut HeaderMap) {
         match self {
-            Seen::One(stamp) => set_position(headers, stamp),
+            Seen::One(stamp) => response::set_position(headers, header_of(stamp)),
             Seen::OneOfMany(stamp) => {
-                set_position(headers, stamp);
+                response::set_position(headers, header_of(stamp));
                 headers.insert(PARTITION, stamp.partition.into());
             }
             Seen::Many(_) => {
@@ -180,21 +180,16 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Sets the place of an answer in the order of things.
-fn set_position(headers: &mut HeaderMap, Stamp { epoch, position, .. }: &Stamp) {
+/// The place of an answer in the order of things, as a header.
+fn header_of(Stamp { epoch, position, .. }: &Stamp) -> HeaderValue {
     let (mut reign, mut place) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let value = response::joined([reign.format(epoch.0), ".", place.format(position.0)]);
-    fill_in(headers, FilledIn::Position, value);
+    response::joined([reign.format(epoch.0), ".", place.format(position.0)])
 }
 
-/// An answer that did not involve the engine, such as one to a malformed call, still has the position it could have
-/// seen. With several partitions it has none.
-pub(crate) fn ensure_position(response: &mut Response<Body>, driver: &Handle) {
-    if is_open(response.headers(), FilledIn::Position)
-        && let Some(stamp) = driver.durable()
-    {
-        set_position(response.headers_mut(), &stamp);
-    }
+/// An answer is complete but for the service's name. One that did not involve the engine, such as one to a malformed call,
+/// still gets the position it could have seen; with several partitions it has none.
+pub(crate) fn complete(response: &mut Response<Body>, driver: &Handle, service: HeaderValue) {
+    response::complete(response.headers_mut(), || driver.durable().as_ref().map(header_of), service);
 }
 
 /// A UUID written the usual way, in either case.

@@ -15,7 +15,7 @@ use http::{Response, StatusCode, Version};
 use hyper::body::Body as HttpBody;
 
 use super::problem::Problem;
-use super::response::{Body, X_REQUEST_ID, joined};
+use super::response::{Body, X_REQUEST_ID};
 use super::unsent::{NoRoom, Unsent};
 use crate::limits::REQUEST_ID_MAX;
 use crate::limits::{BODY_DRAIN_MAX, BODY_MAX, HEADERS_MAX, URI_MAX};
@@ -228,7 +228,21 @@ async fn patiently<F: Future>(mut future: Pin<&mut F>, limit: Duration) -> Optio
 
 /// Names one request in answers and logs. Taken over from the caller, or made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestId(HeaderValue);
+pub struct RequestId(Named);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Named {
+    Given(HeaderValue),
+    /// On the spot: an id on the heap would be allocated twice as soon as it has a copy.
+    Made {
+        text: [u8; MADE_MAX],
+        len: usize,
+    },
+}
+
+/// Eight digits, a hyphen, and a number in all its digits.
+const MADE_MAX: usize = PREFIX_LEN + 16;
+const PREFIX_LEN: usize = 9;
 
 impl RequestId {
     /// The caller's `X-Request-Id` if it is 1 to 128 visible ASCII characters, else a new one.
@@ -237,7 +251,8 @@ impl RequestId {
         match headers.iter().find(|(name, _)| *name == X_REQUEST_ID) {
             Some((_, value)) if is_acceptable(value.as_bytes()) => {
                 // Copied, as the original shares memory with the connection's buffer and this may outlive the request.
-                RequestId(HeaderValue::from_bytes(value.as_bytes()).expect("it was a header value before"))
+                let copy = HeaderValue::from_bytes(value.as_bytes()).expect("it was a header value before");
+                RequestId(Named::Given(copy))
             }
             _ => RequestId::make(),
         }
@@ -245,38 +260,50 @@ impl RequestId {
 
     /// Unique within this process by its counter, and against other processes by their random prefixes.
     fn make() -> Self {
-        static PREFIX: OnceLock<String> = OnceLock::new();
+        static PREFIX: OnceLock<[u8; PREFIX_LEN]> = OnceLock::new();
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let prefix = PREFIX.get_or_init(|| {
             let mut bytes = [0; 4];
             getrandom::fill(&mut bytes).expect("the operating system has randomness");
-            format!("{:08x}-", u32::from_ne_bytes(bytes))
+            let prefix = format!("{:08x}-", u32::from_ne_bytes(bytes));
+            prefix.as_bytes().try_into().expect("it has eight digits and a hyphen")
         });
-        let mut digits = [0; 16];
-        RequestId(joined([prefix, hex(COUNT.fetch_add(1, Ordering::Relaxed), &mut digits)]))
+        let mut text = [0; MADE_MAX];
+        text[..PREFIX_LEN].copy_from_slice(prefix);
+        let len = PREFIX_LEN + hex(COUNT.fetch_add(1, Ordering::Relaxed), &mut text[PREFIX_LEN..]);
+        RequestId(Named::Made { text, len })
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Named::Given(value) => value.as_bytes(),
+            Named::Made { text, len } => &text[..*len],
+        }
     }
 
     pub fn as_str(&self) -> &str {
-        self.0.to_str().expect("checked to be visible ASCII")
+        std::str::from_utf8(self.as_bytes()).expect("checked to be visible ASCII")
     }
 
     pub(super) fn to_header(&self) -> HeaderValue {
-        self.0.clone()
+        match &self.0 {
+            Named::Given(value) => value.clone(),
+            Named::Made { .. } => HeaderValue::from_bytes(self.as_bytes()).expect("digits are visible ASCII"),
+        }
     }
 }
 
-/// A number in at least six digits. It does the work of `write!` in a twentieth of its instructions: every request has
-/// an id.
-fn hex(value: u64, digits: &mut [u8; 16]) -> &str {
+/// Writes a number in at least six digits, and returns how many they are. It does the work of `write!` in a twentieth of
+/// its instructions: every request has an id.
+fn hex(value: u64, to: &mut [u8]) -> usize {
     const DIGITS_MIN: u32 = 6;
-    let len = (u64::BITS - value.leading_zeros()).div_ceil(4).max(DIGITS_MIN);
-    let digits = &mut digits[..len as usize];
+    let len = (u64::BITS - value.leading_zeros()).div_ceil(4).max(DIGITS_MIN) as usize;
     let mut rest = value;
-    for digit in digits.iter_mut().rev() {
+    for digit in to[..len].iter_mut().rev() {
         *digit = b"0123456789abcdef"[(rest & 0xf) as usize];
         rest >>= 4;
     }
-    std::str::from_utf8(digits).expect("digits are ASCII")
+    len
 }
 
 fn is_acceptable(id: &[u8]) -> bool {
@@ -459,7 +486,9 @@ mod tests {
             (0x12_3456_789a, "123456789a"),
             (u64::MAX, "ffffffffffffffff"),
         ] {
-            assert_eq!(hex(value, &mut [0; 16]), expected);
+            let mut digits = [0; 16];
+            let len = hex(value, &mut digits);
+            assert_eq!(&digits[..len], expected.as_bytes());
         }
     }
 

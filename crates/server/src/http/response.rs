@@ -30,13 +30,6 @@ pub const SERVICE: HeaderName = HeaderName::from_static("leasehold-service");
 /// the instructions that seven insertions take.
 static FILLED_IN: [HeaderName; 3] = [X_REQUEST_ID, POSITION, SERVICE];
 
-/// A header that the service fills in: its place among those.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilledIn {
-    Position = 1,
-    Service = 2,
-}
-
 /// The value of a header that is open.
 const OPEN: HeaderValue = HeaderValue::from_static("");
 
@@ -301,26 +294,42 @@ pub fn joined<const N: usize>(parts: [&str; N]) -> HeaderValue {
 /// Two numbers of twenty digits with a dot between them fit.
 const JOINED_MAX: usize = 64;
 
-/// Fills in a header that is open, or sets it anew.
-pub fn fill_in(headers: &mut HeaderMap, name: FilledIn, value: HeaderValue) {
-    match headers.iter_mut().nth(name as usize) {
-        Some((known, place)) if *known == FILLED_IN[name as usize] => *place = value,
-        _ => _ = headers.insert(&FILLED_IN[name as usize], value),
+/// Sets the place of an answer in the order of things.
+pub fn set_position(headers: &mut HeaderMap, position: HeaderValue) {
+    match headers.iter_mut().nth(1) {
+        Some((name, value)) if *name == POSITION => *value = position,
+        _ => _ = headers.insert(POSITION, position),
     }
 }
 
-/// Returns whether a header is missing, or has no value yet.
-pub fn is_open(headers: &HeaderMap, name: FilledIn) -> bool {
-    match headers.iter().nth(name as usize) {
-        Some((known, value)) if *known == FILLED_IN[name as usize] => value.is_empty(),
-        _ => headers.get(&FILLED_IN[name as usize]).is_none_or(HeaderValue::is_empty),
+/// Fills in the name of the service, and the position if it is open and there is one. Nothing is open afterwards.
+pub fn complete(headers: &mut HeaderMap, position: impl FnOnce() -> Option<HeaderValue>, service: HeaderValue) {
+    let mut filled_in = headers.iter_mut().skip(1);
+    if let (Some((second, place)), Some((third, named))) = (filled_in.next(), filled_in.next())
+        && *second == POSITION
+        && *third == SERVICE
+    {
+        *named = service;
+        if !place.is_empty() {
+            return;
+        }
+        match position() {
+            Some(position) => *place = position,
+            None => _ = headers.remove(POSITION),
+        }
+        return;
     }
+    if headers.get(POSITION).is_none_or(HeaderValue::is_empty) {
+        headers.remove(POSITION);
+        headers.extend(position().map(|position| (POSITION, position)));
+    }
+    headers.insert(SERVICE, service);
 }
 
 /// An answer is about to leave: a header that no layer filled in is none. The service's name is the last that is filled
-/// in.
+/// in, so that one look tells.
 pub(super) fn close(headers: &mut HeaderMap) {
-    if is_open(headers, FilledIn::Service) {
+    if headers.values().nth(2).is_some_and(HeaderValue::is_empty) {
         for name in &FILLED_IN {
             if headers.get(name).is_some_and(HeaderValue::is_empty) {
                 headers.remove(name);
@@ -354,21 +363,39 @@ mod tests {
 
     #[test]
     fn a_header_is_open_until_it_is_filled_in_and_does_not_leave_open() {
-        let id = RequestId::of(&HeaderMap::new());
-        let headers = &mut json(StatusCode::OK, &id, "{}").into_parts().0.headers;
-        assert!(is_open(headers, FilledIn::Position) && is_open(headers, FilledIn::Service));
-        fill_in(headers, FilledIn::Position, HeaderValue::from_static("1.2"));
-        assert!(!is_open(headers, FilledIn::Position));
-        close(headers);
-        assert_eq!((headers.get(POSITION).unwrap(), headers.get(SERVICE)), (&HeaderValue::from_static("1.2"), None));
-        assert_eq!(headers.len(), 6);
-        fill_in(headers, FilledIn::Service, HeaderValue::from_static("s"));
-        assert_eq!((&headers[SERVICE], headers.get_all(POSITION).iter().count()), (&HeaderValue::from_static("s"), 1));
-        let others = &mut HeaderMap::new();
-        assert!(is_open(others, FilledIn::Position));
-        close(others);
-        fill_in(others, FilledIn::Position, HeaderValue::from_static("1.3"));
-        assert!(!is_open(others, FilledIn::Position) && others.len() == 1);
+        let (id, value) = (RequestId::of(&HeaderMap::new()), HeaderValue::from_static);
+        let usual = || json(StatusCode::OK, &id, "{}").into_parts().0.headers;
+        let said = |headers: &HeaderMap| {
+            [POSITION, SERVICE].map(|name| {
+                let all: Vec<_> =
+                    headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect();
+                all.join(" and ")
+            })
+        };
+        // No layer named the service.
+        let mut headers = usual();
+        set_position(&mut headers, value("1.2"));
+        close(&mut headers);
+        assert_eq!((said(&headers), headers.len()), (["1.2", ""].map(String::from), 6));
+        // As usual, with and without a position of its own; in another order; and without any of them.
+        let mut others = usual();
+        others.remove(X_REQUEST_ID);
+        for (mut headers, positioned, len) in [
+            (usual(), true, 7),
+            (usual(), false, 7),
+            (others.clone(), true, 6),
+            (others, false, 6),
+            (HeaderMap::new(), true, 2),
+            (HeaderMap::new(), false, 2),
+        ] {
+            if positioned {
+                set_position(&mut headers, value("1.2"));
+            }
+            complete(&mut headers, || Some(value("1.3")), value("s"));
+            close(&mut headers);
+            let position = if positioned { "1.2" } else { "1.3" };
+            assert_eq!((said(&headers), headers.len()), ([position, "s"].map(String::from), len));
+        }
     }
 
     #[test]
