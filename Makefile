@@ -37,9 +37,10 @@ packages: ## Build the packages quickly; install, start, upgrade and remove them
 fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
 	scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 
-lint: ## Formatting, clippy and the sentences of comments and docs, nothing but clean
+lint: ## Formatting, clippy, names and the sentences of comments and docs, nothing but clean
 	$(CARGO) fmt --all --check
 	scripts/sentences.py
+	scripts/names.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 fmt: ## Format everything

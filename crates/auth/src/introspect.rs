@@ -57,12 +57,12 @@ pub enum IntrospectError {
 pub struct Introspection {
     settings: IntrospectionSettings,
     fetch: Arc<dyn Fetch>,
-    answers: Mutex<HashMap<Digest, Answer>>,
+    answers: Mutex<HashMap<Digest, Introspected>>,
     questions: Semaphore,
 }
 
 #[derive(Clone, Debug)]
-struct Answer {
+struct Introspected {
     outcome: Result<Arc<Principal>, IntrospectError>,
     until_us: u64,
     /// The end of the token itself, in seconds since 1970.
@@ -108,7 +108,11 @@ impl Introspection {
             Ok(_) => self.settings.cache_us,
             Err(_) => self.settings.cache_us.max(REFUSED_MIN_US),
         };
-        self.keep(digest, Answer { outcome: outcome.clone(), until_us: now.mono_us + kept_us, expires_at_s }, now);
+        self.keep(
+            digest,
+            Introspected { outcome: outcome.clone(), until_us: now.mono_us + kept_us, expires_at_s },
+            now,
+        );
         outcome
     }
 
@@ -143,7 +147,7 @@ impl Introspection {
         Ok((reading.principal(answer, Source::Introspection)?, expires_at_s))
     }
 
-    fn keep(&self, token: Digest, answer: Answer, now: Now) {
+    fn keep(&self, token: Digest, answer: Introspected, now: Now) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= ENTRIES_MAX {
             answers.retain(|_, answer| now.mono_us < answer.until_us);

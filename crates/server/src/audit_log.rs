@@ -17,11 +17,11 @@ const KEPT_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct AuditLog {
     is_required: bool,
-    state: Mutex<State>,
+    state: Mutex<Sink>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Sink {
     to: To,
     kept: VecDeque<Vec<u8>>,
     /// A line was written in part: the next one begins on a line of its own.
@@ -48,7 +48,7 @@ impl AuditLog {
     }
 
     fn to(to: To, is_required: bool) -> Self {
-        let state = State { to, kept: VecDeque::new(), is_torn: false, is_failing: false, lost: 0 };
+        let state = Sink { to, kept: VecDeque::new(), is_torn: false, is_failing: false, lost: 0 };
         AuditLog { is_required, state: Mutex::new(state) }
     }
 
@@ -77,13 +77,13 @@ impl AuditLog {
         state.say(&outcome);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Sink> {
         // A line is in the queue until it was written whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Sink {
     fn write_kept(&mut self) -> io::Result<()> {
         while let Some(line) = self.kept.pop_front() {
             if let Err(error) = self.write(&line) {

@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 const NAMES_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Ended(Mutex<State>);
+pub(super) struct Ended(Mutex<LoggedOut>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LoggedOut {
     /// When each name logged out last, on the monotonic clock.
     at_us: HashMap<String, u64>,
     /// Sessions of any name that began at this time or before it are over.

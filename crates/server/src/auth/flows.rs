@@ -18,11 +18,11 @@ const FINISHED_MAX: usize = 100_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    state: Mutex<State>,
+    state: Mutex<Steps>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Steps {
     /// Until when an address has used up what it may, on the monotonic clock.
     spent_until_us: HashMap<IpAddr, u64>,
     finished: HashSet<String>,
@@ -69,7 +69,7 @@ impl Flows {
         true
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Steps> {
         // Every step under this lock is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ const FACTS_PER_STEP: usize = 2_048;
 
 #[derive(Debug)]
 pub(super) struct Checkpointing {
-    state: State,
+    state: Phase,
     /// Bytes of batches since the last checkpoint.
     tail_bytes: u64,
     last_checkpoint_bytes: u64,
@@ -20,7 +20,7 @@ pub(super) struct Checkpointing {
 }
 
 #[derive(Debug)]
-enum State {
+enum Phase {
     Resting,
     /// Facts are being written.
     Writing {
@@ -33,7 +33,7 @@ impl Checkpointing {
     pub(super) fn new(store: &dyn Store) -> Self {
         let sizes = store.sizes();
         Checkpointing {
-            state: State::Resting,
+            state: Phase::Resting,
             tail_bytes: sizes.tail_bytes,
             last_checkpoint_bytes: sizes.checkpoint_bytes,
             facts: Vec::new(),
@@ -51,17 +51,17 @@ impl Checkpointing {
     /// Reading the tail back must not take longer than reading the checkpoint does, and writing checkpoints must not
     /// cost more than writing the tail did.
     pub(super) fn is_due(&self) -> bool {
-        matches!(self.state, State::Resting) && self.tail_bytes >= TAIL_MIN_BYTES.max(self.last_checkpoint_bytes)
+        matches!(self.state, Phase::Resting) && self.tail_bytes >= TAIL_MIN_BYTES.max(self.last_checkpoint_bytes)
     }
 
     pub(super) fn is_under_way(&self) -> bool {
-        !matches!(self.state, State::Resting)
+        !matches!(self.state, Phase::Resting)
     }
 
     pub(super) fn begin(&mut self, start: CheckpointStart, store: &mut dyn Store) -> Result<(), StoreError> {
         store.begin_checkpoint(start.upto)?;
         self.tail_bytes = 0;
-        self.state = State::Writing { chunk: ChunkWriter::new(start.partition, start.upto, start.now), bytes: 0 };
+        self.state = Phase::Writing { chunk: ChunkWriter::new(start.partition, start.upto, start.now), bytes: 0 };
         tracing::debug!(upto = start.upto.0, "checkpoint begun");
         Ok(())
     }
@@ -69,14 +69,14 @@ impl Checkpointing {
     /// One slice of the checkpoint under way.
     pub(super) fn step(&mut self, shared: &Shared, store: &mut dyn Store) -> Result<(), StoreError> {
         match self.state {
-            State::Resting => Ok(()),
-            State::Writing { .. } => match self.write_slice(shared, store) {
+            Phase::Resting => Ok(()),
+            Phase::Writing { .. } => match self.write_slice(shared, store) {
                 Err(StoreError::Full { place }) => {
                     // The store dropped the checkpoint and goes on appending. The tail is as long as it was.
                     tracing::error!(place, "no room for a checkpoint");
                     shared.lock().partition.drop_checkpoint();
                     self.facts.clear();
-                    self.state = State::Resting;
+                    self.state = Phase::Resting;
                     Ok(())
                 }
                 outcome => outcome,
@@ -85,7 +85,7 @@ impl Checkpointing {
     }
 
     fn write_slice(&mut self, shared: &Shared, store: &mut dyn Store) -> Result<(), StoreError> {
-        let State::Writing { chunk, bytes } = &mut self.state else { return Ok(()) };
+        let Phase::Writing { chunk, bytes } = &mut self.state else { return Ok(()) };
         let more = shared.lock().partition.step_checkpoint(FACTS_PER_STEP, &mut self.facts);
         for fact in self.facts.drain(..) {
             chunk.push(&fact);
@@ -99,7 +99,7 @@ impl Checkpointing {
             tracing::info!(bytes, "checkpoint written");
             shared.witness.checkpointed();
             self.last_checkpoint_bytes = *bytes;
-            self.state = State::Resting;
+            self.state = Phase::Resting;
         }
         Ok(())
     }

@@ -19,11 +19,11 @@ use super::outgoing::Tally;
 pub(super) struct Streams {
     activity: Arc<Activity>,
     stall_timeout: Duration,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Tallies>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Tallies {
     /// The tally of the call whose task is about to be made.
     newest: Option<Arc<Tally>>,
     /// Answers of tasks that have ended, with something left that waits for its window.
@@ -50,7 +50,7 @@ impl Streams {
         state.lingering.iter().filter_map(|tally| tally.deadline(self.stall_timeout)).min()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Tallies> {
         // Every step under this lock is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

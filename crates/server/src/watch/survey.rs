@@ -31,17 +31,17 @@ pub(crate) enum Sort {
 
 /// The place of a resource in a list: by its sort key, then by name, then by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ListPlace {
     pub(crate) rank: u64,
     pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
 }
 
-impl Place {
-    pub(crate) fn parse(text: &str) -> Option<Place> {
+impl ListPlace {
+    pub(crate) fn parse(text: &str) -> Option<ListPlace> {
         let (rank, rest) = text.split_once('.')?;
         let (kind, name) = rest.split_once(':')?;
-        Some(Place { rank: u64::from_str_radix(rank, 16).ok()?, name: Arc::from(name), kind: parse_kind(kind)? })
+        Some(ListPlace { rank: u64::from_str_radix(rank, 16).ok()?, name: Arc::from(name), kind: parse_kind(kind)? })
     }
 
     pub(crate) fn to_cursor(&self) -> String {
@@ -62,26 +62,26 @@ impl Wanted {
     }
 
     /// The place of a resource, if it is wanted.
-    pub(crate) fn place_of(&self, page: &SurveyPage, line: &ResourceLine, observer: &Observer) -> Option<Place> {
+    pub(crate) fn place_of(&self, page: &SurveyPage, line: &ResourceLine, observer: &Observer) -> Option<ListPlace> {
         let name = public_name(&line.resource, observer.digester());
         self.wants(line, &name).then(|| self.place(page, line, name))
     }
 
-    pub(crate) fn place(&self, page: &SurveyPage, line: &ResourceLine, name: Arc<str>) -> Place {
+    pub(crate) fn place(&self, page: &SurveyPage, line: &ResourceLine, name: Arc<str>) -> ListPlace {
         let rank = match self.sort {
             Sort::Name => 0,
             Sort::Waiting => u64::MAX - u64::from(line.waiting),
             // A point in time, so that it stays the same while time goes on.
             Sort::Expiry => line.next_expiry_us.map_or(u64::MAX, |left_us| page.now.at.plus(left_us).0),
         };
-        Place { rank, name, kind: line.resource.kind() }
+        ListPlace { rank, name, kind: line.resource.kind() }
     }
 }
 
 /// A line of the page, ordered by its place.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    pub(crate) place: Place,
+    pub(crate) place: ListPlace,
     pub(crate) line: ResourceLine,
 }
 
@@ -132,11 +132,11 @@ impl Found {
     pub(crate) fn take(
         &mut self,
         (wanted, limit): (&Wanted, usize),
-        after: Option<&Place>,
+        after: Option<&ListPlace>,
         page: &SurveyPage,
         line: &ResourceLine,
         observer: &Observer,
-    ) -> Option<Place> {
+    ) -> Option<ListPlace> {
         self.counted.count(line);
         let place = wanted.place_of(page, line, observer)?;
         self.counted.matched += 1;

@@ -30,7 +30,7 @@ use crate::watch::digest::PoolDigest;
 use crate::watch::frozen::Lost;
 use crate::watch::key::{Keyed, public_name};
 use crate::watch::label::label_of;
-use crate::watch::survey::{Counted, Found, Listed, Place, Sort, Wanted};
+use crate::watch::survey::{Counted, Found, ListPlace, Listed, Sort, Wanted};
 
 /// Resources and holders looked at under the engine's lock in one go: about a fifth of a millisecond.
 const SCAN_MAX: usize = 1_000;
@@ -49,7 +49,7 @@ pub(crate) struct List {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum After {
     /// Right after this name, even if resources came or went meanwhile.
-    Name(Place),
+    Name(ListPlace),
     /// At this place of an order that was kept.
     Frozen { id: u64, index: usize },
 }
@@ -57,7 +57,7 @@ enum After {
 impl After {
     fn parse(text: &str, sort: Sort) -> Option<After> {
         if sort == Sort::Name {
-            return Place::parse(text).map(After::Name);
+            return ListPlace::parse(text).map(After::Name);
         }
         let (id, index) = text.split_once('-')?;
         let index = index.parse().ok().filter(|&index| index <= ORDER_LENGTH_MAX)?;
@@ -181,7 +181,7 @@ async fn by_name<'a>(
     observer: &Observer,
     driver: &Handle,
     list: &List,
-    after: Option<&Place>,
+    after: Option<&ListPlace>,
     id: &'a RequestId,
 ) -> Result<(Reply<'a>, Page), Problem> {
     let leapt = if list.offset > 0 { place_before(observer, driver, list, after, id).await? } else { None };
@@ -227,7 +227,7 @@ async fn first_in_order<'a>(
         true
     })
     .await?;
-    let keep = |order: BinaryHeap<(Place, ResourceKey)>| {
+    let keep = |order: BinaryHeap<(ListPlace, ResourceKey)>| {
         let keys = order.into_sorted_vec().into_iter().map(|(_, key)| key).collect();
         observer.frozen.keep(list.wanted.clone(), keys, driver.now().mono_us)
     };
@@ -286,9 +286,9 @@ async fn place_before(
     observer: &Observer,
     driver: &Handle,
     list: &List,
-    after: Option<&Place>,
+    after: Option<&ListPlace>,
     id: &RequestId,
-) -> Result<Option<Place>, Problem> {
+) -> Result<Option<ListPlace>, Problem> {
     let mut places = Vec::new();
     survey(&observer.surveys, driver, id, |page| {
         let wanted = page.lines.iter().filter_map(|line| list.wanted.place_of(page, line, observer));
@@ -466,11 +466,11 @@ mod tests {
     fn a_cursor_is_read_as_it_was_written() {
         for (rank, name, kind) in [(0, "deploy", Kind::Lock), (u64::MAX, "a.b:c", Kind::Claim), (17, "0f", Kind::Pool)]
         {
-            let place = Place { rank, name: Arc::from(name), kind };
-            assert_eq!(Place::parse(&place.to_cursor()), Some(place));
+            let place = ListPlace { rank, name: Arc::from(name), kind };
+            assert_eq!(ListPlace::parse(&place.to_cursor()), Some(place));
         }
         for text in ["", "0", "0.lock", "x.lock:a", "0.door:a"] {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(ListPlace::parse(text), None, "{text}");
         }
         let frozen = After::Frozen { id: u64::MAX, index: ORDER_LENGTH_MAX };
         assert_eq!(After::parse(&frozen.to_cursor(), Sort::Expiry), Some(frozen.clone()));

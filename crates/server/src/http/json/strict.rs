@@ -22,12 +22,12 @@ pub(super) fn members(body: &[u8]) -> Result<Vec<(Cow<'_, str>, &str)>, BadBody>
         None => return Err(BadBody::new("the body is empty, it must be a JSON object")),
         Some(_) => {
             let fault = serde_json::from_str::<IgnoredAny>(text).err();
-            return Err(fault.map_or_else(|| BadBody::new("the body must be a JSON object"), |e| bad(&e, Place::Told)));
+            return Err(fault.map_or_else(|| BadBody::new("the body must be a JSON object"), |e| bad(&e, Spot::Told)));
         }
     }
     let mut reader = serde_json::Deserializer::from_str(text);
     let members = reader.deserialize_map(Members).and_then(|members| reader.end().map(|()| members));
-    members.map_err(|error| bad(&error, Place::Told))
+    members.map_err(|error| bad(&error, Spot::Told))
 }
 
 /// Marks the errors of this file on their way through serde. No message of `serde_json` begins like this.
@@ -48,20 +48,20 @@ fn say(fault: Fault<'_>) -> String {
 
 /// Says whether line and column of a syntax error mean anything to the caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Spot {
     Told,
     Omitted,
 }
 
 /// An error of serde's in a sentence for the caller.
-fn bad(error: &serde_json::Error, place: Place) -> BadBody {
+fn bad(error: &serde_json::Error, place: Spot) -> BadBody {
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
     let sentence = text.strip_suffix(&position).unwrap_or(&text);
     if let Some(ours) = sentence.strip_prefix(OURS) {
         return BadBody::new(ours.to_owned());
     }
-    let position = if place == Place::Told { position } else { String::new() };
+    let position = if place == Spot::Told { position } else { String::new() };
     if error.is_eof() {
         BadBody::new(format!("the body is not complete JSON: {sentence}{position}"))
     } else if sentence == "number out of range" {
@@ -108,7 +108,7 @@ fn check_value<E: serde::de::Error>(raw: &str) -> Result<(), E> {
     let mut reader = serde_json::Deserializer::from_str(raw);
     // The body itself is the first level.
     Strict { levels_left: DEPTH_MAX - 1, say }.deserialize(&mut reader).map_err(|error| {
-        let BadBody(sentence, _) = bad(&error, Place::Omitted);
+        let BadBody(sentence, _) = bad(&error, Spot::Omitted);
         ours(sentence)
     })
 }
