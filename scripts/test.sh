@@ -5,26 +5,36 @@ cd "$(dirname "$0")/.."
 
 started=$(date +%s)
 log=$(mktemp)
+# Runs a stage, adds what it says to the log, and notes how long it took.
+stages=()
+stage() {
+    local name=$1 began
+    began=$(date +%s)
+    shift
+    "$@" 2>&1 | tee -a "$log"
+    stages+=("$(($(date +%s) - began)) $name")
+}
 trap 'rm -f "$log"' EXIT
 
 # The README's first command must find its binary among those of the workspace.
 cargo run --locked -q -- --version
 
-cargo test --workspace --locked --no-fail-fast -- --show-output 2>&1 | tee "$log"
+stage 'build of the tests' cargo test --workspace --locked --no-run
+stage 'tests of the workspace' cargo test --workspace --locked --no-fail-fast -- --show-output
 # By itself: in a workspace-wide build the planted bugs would be in the real binary too.
-cargo test -p leasehold-sim --locked --features planted --test planted -- --show-output 2>&1 | tee -a "$log"
+stage 'planted bugs, with their build' cargo test -p leasehold-sim --locked --features planted --test planted -- --show-output
 
 # Calls made up from the OpenAPI document.
-scripts/schemathesis.sh 2>&1 | tee -a "$log"
+stage schemathesis scripts/schemathesis.sh
 
 # The dashboard in a real browser, against the binary as it was built above.
-scripts/browser.sh 2>&1 | tee -a "$log"
+stage browser scripts/browser.sh
 
 # The recipes of the documentation, as they stand there.
-scripts/recipes.sh 2>&1 | tee -a "$log"
+stage recipes scripts/recipes.sh
 
 # The clients, and the table of scenarios that all of them share.
-scripts/clients.sh 2>&1 | tee -a "$log"
+stage clients scripts/clients.sh
 
 # The benchmark, little of everything, against its real peers. Every answer is checked and no timing asserted, so the build of
 # the tests will do.
@@ -50,6 +60,12 @@ silent=()
 for layer in "${figures[@]}"; do
     grep -ah "^$layer: " "$log" || silent+=("$layer")
 done
+echo
+echo "where the time went, in seconds:"
+printf '%s\n' "${stages[@]}" | awk '{ seconds = $1; $1 = ""; printf "%8d %s\n", seconds, $0 }'
+echo "and in the tests of the workspace, the longest programs:"
+awk '/^ +Running /{ name = $NF; gsub(/.*deps\/|-[0-9a-f]+\)$/, "", name) }
+    /^test result:/{ seconds = $NF; sub(/s$/, "", seconds); printf "%8.1f  %s\n", seconds, name }' "$log" | sort -rn | head -12
 passed=$(awk '/^test result:/{sum += $4} $2 == "pass" && NF == 3{sum += $3} /^[0-9]+ passed.* in /{sum += $1} END{print sum + 0}' "$log")
 failed=$(awk '/^test result:/{sum += $6} $2 == "fail" && NF == 3{sum += $3} END{print sum + 0}' "$log")
 echo "took $(($(date +%s) - started)) s"
