@@ -23,7 +23,7 @@ finish() {
 trap finish EXIT
 
 # Waits are cut short: what is looked at is what is said, not how long it takes.
-"${CARGO_TARGET_DIR:-target}/debug/leasehold" serve --listen 127.0.0.1:0 --data "$directory/data" --max-wait 50ms 2>"$directory/log" &
+"${CARGO_TARGET_DIR:-target}/debug/leasehold" serve --listen 127.0.0.1:0 --data "$directory/data" --wait-max 50ms 2>"$directory/log" &
 server=$!
 for _ in $(seq 300); do
     url=$(sed -n 's/.* listening on \(http:[^, ]*\).*/\1/p' "$directory/log" | head -1)

@@ -33,7 +33,7 @@ pub(crate) fn waiters(context: &Context<'_>, open_files_max: u64) -> Result<Wait
     let wanted = context.sizes.waiters;
     let allowed = usize::try_from(open_files_max.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX);
     let count = wanted.min(allowed);
-    let service = Leasehold::start(context.place, "waiters", &["--max-count", "1000000"])?;
+    let service = Leasehold::start(context.place, "waiters", &["--count-max", "1000000"])?;
     let pool = pool_id(4, 0);
     put_pool(service.addr, &pool, 0)?;
     let before = settled_resident_bytes(|| service.resident_bytes())?;

@@ -83,7 +83,7 @@ fn text(reader: &SqliteReader, examined: &Examined) -> String {
         ("held", kinds(|of| of.holding)),
         ("waiting", kinds(|of| of.waiting)),
         ("ended, kept", totals.retained.to_string()),
-        ("in memory", format!("{} (what max_state bounds)", size(totals.state_bytes))),
+        ("in memory", format!("{} (what state_max bounds)", size(totals.state_bytes))),
     ];
     lines.extend(reader.notes().iter().map(|note| ("note", note.clone())));
     let lines = lines.into_iter().map(|(name, value)| format!("  {name:<14}{value}\n"));

@@ -246,8 +246,8 @@ pub(crate) struct PolicyExplainArgs {
 
 const AFTER_HELP: &str = "\
 Durations are written as 500ms, 30s, 1m30s, 24h or 7d, sizes as 16KiB, 512MiB or 2GB.
-Every option but --config and --print-config can also be given in the environment (--max-ttl as LEASEHOLD_MAX_TTL) or in \
-the configuration file (max_ttl = \"24h\"). Options come before the environment, the environment before the file; the \
+Every option but --config and --print-config can also be given in the environment (--ttl-max as LEASEHOLD_TTL_MAX) or in \
+the configuration file (ttl_max = \"24h\"). Options come before the environment, the environment before the file; the \
 file itself may be named by LEASEHOLD_CONFIG.
 Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 data directory in use, 4 journal damaged, 5 store failed.";
 

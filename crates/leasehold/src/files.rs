@@ -57,8 +57,8 @@ pub(crate) fn make_room(connections_max: u32) -> u32 {
     }
     if planned.connections_max < connections_max {
         tracing::warn!(
-            "no more than {} files may be open, which is enough for {} connections and not for max_connections = \
-             {connections_max}; raise the limit (ulimit -Hn, LimitNOFILE=) or lower max_connections",
+            "no more than {} files may be open, which is enough for {} connections and not for connections_max = \
+             {connections_max}; raise the limit (ulimit -Hn, LimitNOFILE=) or lower connections_max",
             allowed.at_most.unwrap_or(u64::MAX),
             planned.connections_max,
         );

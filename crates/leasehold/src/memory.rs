@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::size;
 
 /// The bytes that the state may take up when nothing is configured.
-pub(crate) fn default_max_state() -> u64 {
-    max_state_of(allowed())
+pub(crate) fn default_state_max() -> u64 {
+    state_max_of(allowed())
 }
 
 /// The assumption where the system does not tell: little.
@@ -17,7 +17,7 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// A server needs at least this.
 const LEAST_BYTES: u64 = 16 << 20;
 
-fn max_state_of(allowed: Option<u64>) -> u64 {
+fn state_max_of(allowed: Option<u64>) -> u64 {
     (allowed.unwrap_or(UNKNOWN_BYTES) / 2).max(LEAST_BYTES)
 }
 
@@ -88,8 +88,8 @@ fn control_group(root: &Path) -> Option<u64> {
 /// One sentence about a state that is larger than it may be.
 pub(crate) fn too_large(used: u64, max: u64) -> String {
     format!(
-        "the state takes up {}, more than max_state = {}: nothing new is taken on until enough of it has ended; raise \
-         max_state, or stop the server and use leasehold prune",
+        "the state takes up {}, more than state_max = {}: nothing new is taken on until enough of it has ended; raise \
+         state_max, or stop the server and use leasehold prune",
         size::rounded(used),
         size::format(max),
     )
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn half_of_the_least_limit_is_for_the_state() {
-        assert_eq!(max_state_of(Some(8 << 30)), 4 << 30);
-        assert_eq!(max_state_of(None), UNKNOWN_BYTES / 2);
-        assert_eq!(max_state_of(Some(0)), LEAST_BYTES);
+        assert_eq!(state_max_of(Some(8 << 30)), 4 << 30);
+        assert_eq!(state_max_of(None), UNKNOWN_BYTES / 2);
+        assert_eq!(state_max_of(Some(0)), LEAST_BYTES);
         assert_eq!(parse_meminfo("MemTotal:       16384000 kB\nMemFree: 1 kB\n"), Some(16_384_000 * 1024));
         assert_eq!(parse_meminfo("MemFree: 1 kB\n"), None);
         assert_eq!(parse_mapped("VmPeak:\t 9 kB\nVmSize:\t  350000 kB\n"), Some(350_000 * 1024));
-        assert!(default_max_state() > 0);
+        assert!(default_state_max() > 0);
     }
 
     #[test]

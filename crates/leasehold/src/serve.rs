@@ -244,13 +244,13 @@ fn start(
     lead: Option<&Arc<Lead>>,
 ) -> anyhow::Result<Drivers> {
     let settings = &config.settings;
-    let state_bytes_max = config.max_state.unwrap_or_else(memory::default_max_state);
+    let state_bytes_max = config.state_max.unwrap_or_else(memory::default_state_max);
     let limits = Limits {
         grace_us: settings.grace_us,
         retain_us: settings.retain_finished_us,
         retained_max: settings.retain_max,
         state_bytes_max,
-        waiting_max: settings.max_waiters,
+        waiting_max: settings.waiters_max,
         ..Limits::default()
     };
     let limits = limits.share(partitions.number());
@@ -263,7 +263,7 @@ fn start(
         };
         let recovery = recover(opener.as_ref(), partition, limits.clone(), settings.events_kept)?;
         let limits = PartitionLimits {
-            callers_max: settings.max_waiters + CALLERS_BESIDE_WAITERS,
+            callers_max: settings.waiters_max + CALLERS_BESIDE_WAITERS,
             store_timeout_us: settings.store_timeout_us,
             backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX / partitions.number() as usize,
         };

@@ -81,7 +81,7 @@ impl App {
 
     /// Serves the endpoints of one listener.
     pub fn facing(audience: Audience, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
-        observer.metrics.limits(settings.max_waiters, settings.http.connections_max);
+        observer.metrics.limits(settings.waiters_max, settings.http.connections_max);
         let router = Router::new(endpoints(audience)).expect("the table of endpoints has no mistake");
         let document = document::document(audience, &settings).to_string().into();
         let name = observer.digester().service().try_into().expect("hex digits make a header value");

@@ -18,15 +18,15 @@ pub struct Settings {
     /// The ttl of a lock whose caller names none.
     pub default_ttl_us: u64,
     /// Longer ttls of pools and locks are cut to this.
-    pub max_ttl_us: u64,
+    pub ttl_max_us: u64,
     /// Longer waits are cut to this.
-    pub max_wait_us: u64,
+    pub wait_max_us: u64,
     /// Most slots a pool or resource may have.
-    pub max_count: u64,
+    pub count_max: u64,
     /// Longer timeouts and ttls of claims are cut to this.
-    pub max_timeout_us: u64,
+    pub timeout_max_us: u64,
     /// Most bytes of a claim's metadata.
-    pub max_metadata: usize,
+    pub metadata_max: usize,
     /// How long an ended claim can still be read.
     pub retain_finished_us: u64,
     /// At most this many ended claims are kept; the oldest go first.
@@ -48,7 +48,7 @@ pub struct Settings {
     /// How long an answer waits for the store before it becomes a 502.
     pub store_timeout_us: u64,
     /// Callers waiting in queues, in all. The next one gets a 503.
-    pub max_waiters: usize,
+    pub waiters_max: usize,
     /// `true` if every request gets a line in the log, `false` if only failed ones do.
     pub access_log: bool,
     /// Events kept in memory for later readers.
@@ -70,11 +70,11 @@ impl Default for Settings {
         Settings {
             grace_us: 5 * S_US,
             default_ttl_us: 30 * S_US,
-            max_ttl_us: 24 * H_US,
-            max_wait_us: 300 * S_US,
-            max_count: 1000,
-            max_timeout_us: 30 * 24 * H_US,
-            max_metadata: 16 * 1024,
+            ttl_max_us: 24 * H_US,
+            wait_max_us: 300 * S_US,
+            count_max: 1000,
+            timeout_max_us: 30 * 24 * H_US,
+            metadata_max: 16 * 1024,
             retain_finished_us: 24 * H_US,
             retain_max: 100_000,
             public_url: None,
@@ -85,7 +85,7 @@ impl Default for Settings {
             callers_addr: None,
             trusted_proxies: Vec::new(),
             store_timeout_us: 10 * S_US,
-            max_waiters: 100_000,
+            waiters_max: 100_000,
             access_log: false,
             events_kept: 100_000,
             http: HttpLimits::default(),

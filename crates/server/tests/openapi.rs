@@ -63,7 +63,7 @@ fn the_document_lists_what_the_router_serves_and_nothing_else() {
 #[test]
 fn the_served_limits_are_the_settings() {
     let settings =
-        Settings { max_count: 7, public_url: Some("https://locks.example.org".to_owned()), ..Settings::default() };
+        Settings { count_max: 7, public_url: Some("https://locks.example.org".to_owned()), ..Settings::default() };
     let document = document(Audience::Whole, &settings);
     assert_eq!(document["components"]["schemas"]["PoolSettings"]["properties"]["count"]["maximum"], 7);
     assert_eq!(document["servers"][0]["url"], "https://locks.example.org");

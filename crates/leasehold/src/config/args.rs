@@ -91,6 +91,7 @@ fn arg(key: &'static Key) -> Arg {
         None => key.help.to_owned(),
     };
     let arg = Arg::new(key.name).long(key.name.replace('_', "-")).help(help);
+    let arg = arg.aliases(key.earlier_name().map(|name| name.replace('_', "-")));
     let arg = match key.rule.value_name() {
         Some(name) => arg.value_name(name).action(ArgAction::Set).value_parser(value_parser!(OsString)),
         None => arg.action(ArgAction::SetTrue),

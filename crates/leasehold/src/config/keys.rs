@@ -1,5 +1,5 @@
-//! Every setting, once: its name, its range, its default, its help. A key `max_ttl` is `--max-ttl` on the command line,
-//! `LEASEHOLD_MAX_TTL` in the environment and `max_ttl` in the file.
+//! Every setting, once: its name, its range, its default, its help. A limit is called `<what>_max`. A key `ttl_max` is `--ttl-max` on the command line,
+//! `LEASEHOLD_TTL_MAX` in the environment and `ttl_max` in the file.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -142,37 +142,37 @@ pub(crate) static KEYS: [Key; 35] = [
         help: "The ttl of a lock whose caller names none",
     },
     Key {
-        name: "max_ttl",
+        name: "ttl_max",
         rule: Rule::Duration(S_US..=3650 * D_US),
-        default: Default::Of(|s| format_us(s.max_ttl_us)),
+        default: Default::Of(|s| format_us(s.ttl_max_us)),
         help: "Longer ttls of pools and locks are cut to this",
     },
     Key {
-        name: "max_wait",
+        name: "wait_max",
         rule: Rule::Duration(0..=D_US),
-        default: Default::Of(|s| format_us(s.max_wait_us)),
+        default: Default::Of(|s| format_us(s.wait_max_us)),
         help: "Longer waits are cut to this",
     },
     Key {
-        name: "max_count",
+        name: "count_max",
         rule: Rule::Integer(1..=1_000_000),
-        default: Default::Of(|s| s.max_count.to_string()),
+        default: Default::Of(|s| s.count_max.to_string()),
         help: "Most slots a pool or resource may have",
     },
     Key {
-        name: "max_timeout",
+        name: "timeout_max",
         rule: Rule::Duration(S_US..=10_000 * D_US),
-        default: Default::Of(|s| format_us(s.max_timeout_us)),
+        default: Default::Of(|s| format_us(s.timeout_max_us)),
         help: "Longer timeouts and ttls of claims are cut to this",
     },
     Key {
-        name: "max_metadata",
+        name: "metadata_max",
         rule: Rule::Size(0..=METADATA_MOST),
-        default: Default::Of(|s| size::format(s.max_metadata as u64)),
+        default: Default::Of(|s| size::format(s.metadata_max as u64)),
         help: "Most metadata of a claim",
     },
     Key {
-        name: "max_state",
+        name: "state_max",
         rule: Rule::Size(1 << 20..=1 << 50),
         default: Default::Unset(
             "half of what the process may use: of the machine's memory, the control group's limit or the address space, whichever is least",
@@ -198,21 +198,21 @@ pub(crate) static KEYS: [Key; 35] = [
         help: "How long an answer waits for the store before it becomes a 502",
     },
     Key {
-        name: "max_connections",
+        name: "connections_max",
         rule: Rule::Integer(1..=1_000_000),
         default: Default::Of(|s| s.http.connections_max.to_string()),
         help: "Most connections open at once",
     },
     Key {
-        name: "max_connections_per_address",
+        name: "connections_max_per_address",
         rule: Rule::Integer(1..=1_000_000),
         default: Default::Unset("three quarters of them all, and no limit for this machine's own"),
         help: "Most connections of one address, this machine's own included",
     },
     Key {
-        name: "max_waiters",
+        name: "waiters_max",
         rule: Rule::Integer(0..=10_000_000),
-        default: Default::Of(|s| s.max_waiters.to_string()),
+        default: Default::Of(|s| s.waiters_max.to_string()),
         help: "Most callers waiting in queues at once",
     },
     Key {
@@ -284,9 +284,29 @@ pub(crate) static KEYS: [Key; 35] = [
     },
 ];
 
+/// Names that settings had before every limit was called `<what>_max`. They still work, as flags, in the environment
+/// and in the file, and are mentioned nowhere else.
+pub(crate) static EARLIER: [(&str, &str); 9] = [
+    ("max_ttl", "ttl_max"),
+    ("max_wait", "wait_max"),
+    ("max_count", "count_max"),
+    ("max_timeout", "timeout_max"),
+    ("max_metadata", "metadata_max"),
+    ("max_state", "state_max"),
+    ("max_connections", "connections_max"),
+    ("max_connections_per_address", "connections_max_per_address"),
+    ("max_waiters", "waiters_max"),
+];
+
 impl Key {
+    /// The key of that name, or of that earlier name.
     pub(crate) fn find(name: &str) -> Option<&'static Key> {
+        let name = EARLIER.iter().find(|(earlier, _)| *earlier == name).map_or(name, |(_, now)| now);
         KEYS.iter().find(|key| key.name == name)
+    }
+
+    pub(crate) fn earlier_name(&self) -> Option<&'static str> {
+        EARLIER.iter().find(|(_, now)| *now == self.name).map(|(earlier, _)| *earlier)
     }
 
     pub(crate) fn flag(&self) -> String {

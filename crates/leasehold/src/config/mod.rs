@@ -66,7 +66,7 @@ pub(crate) struct Config {
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Store,
     /// Bytes that the state may take up, if not half of what the process may use.
-    pub(crate) max_state: Option<u64>,
+    pub(crate) state_max: Option<u64>,
     /// Threads that serve callers, if not as many as suit the machine.
     pub(crate) threads: Option<usize>,
     pub(crate) settings: Settings,
@@ -142,14 +142,14 @@ impl Chosen {
 
     fn config(&self) -> Result<Config, ConfigError> {
         let mut default_ttl_us = self.duration("default_ttl")?;
-        let max_ttl_us = self.duration("max_ttl")?;
-        if default_ttl_us > max_ttl_us {
+        let ttl_max_us = self.duration("ttl_max")?;
+        if default_ttl_us > ttl_max_us {
             let source = &self.given("default_ttl").source;
             if *source != Source::Default {
-                let reason = format!("default_ttl must be at most max_ttl, but is longer ({source})");
+                let reason = format!("default_ttl must be at most ttl_max, but is longer ({source})");
                 return Err(ConfigError::new(reason));
             }
-            default_ttl_us = max_ttl_us;
+            default_ttl_us = ttl_max_us;
         }
         let tls = self.tls()?;
         let audit_log = self.optional("audit_log", keys::read_audit_log)?;
@@ -161,11 +161,11 @@ impl Chosen {
         let settings = Settings {
             grace_us: self.duration("grace")?,
             default_ttl_us,
-            max_ttl_us,
-            max_wait_us: self.duration("max_wait")?,
-            max_count: self.integer("max_count")?,
-            max_timeout_us: self.duration("max_timeout")?,
-            max_metadata: usize::try_from(self.size("max_metadata")?.expect("it has a default"))
+            ttl_max_us,
+            wait_max_us: self.duration("wait_max")?,
+            count_max: self.integer("count_max")?,
+            timeout_max_us: self.duration("timeout_max")?,
+            metadata_max: usize::try_from(self.size("metadata_max")?.expect("it has a default"))
                 .expect("its range fits"),
             retain_finished_us: self.duration("retain_finished")?,
             retain_max: usize::try_from(self.integer("retain_max")?).expect("its range fits"),
@@ -179,13 +179,13 @@ impl Chosen {
             // Only known once it listens.
             callers_addr: None,
             store_timeout_us: self.duration("store_timeout")?,
-            max_waiters: usize::try_from(self.integer("max_waiters")?).expect("its range fits"),
+            waiters_max: usize::try_from(self.integer("waiters_max")?).expect("its range fits"),
             access_log: self.required("access_log", keys::read_bool)?,
             events_kept: usize::try_from(self.integer("events_kept")?).expect("its range fits"),
             http: HttpLimits {
-                connections_max: u32::try_from(self.integer("max_connections")?).expect("its range fits"),
-                connections_per_address: self
-                    .optional_integer("max_connections_per_address")?
+                connections_max: u32::try_from(self.integer("connections_max")?).expect("its range fits"),
+                connections_max_per_address: self
+                    .optional_integer("connections_max_per_address")?
                     .map(|max| u32::try_from(max).expect("its range fits")),
                 ..HttpLimits::default()
             },
@@ -195,7 +195,7 @@ impl Chosen {
             admin_listen: self.optional("admin_listen", keys::read_address)?,
             tls,
             store: self.store()?,
-            max_state: self.size("max_state")?,
+            state_max: self.size("state_max")?,
             threads: self.optional_integer("threads")?.map(|threads| usize::try_from(threads).expect("its range fits")),
             settings,
             log_format: self.required("log_format", keys::read_log_format)?,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{ENV_PREFIX, KEYS, Key};
+use super::keys::{EARLIER, ENV_PREFIX, KEYS, Key};
 use super::section::{Place, Section};
 use super::{ConfigError, sign_on};
 
@@ -74,7 +74,7 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
         }
         if suffix == "CONFIG" {
             found.config = Some(PathBuf::from(text));
-        } else if let Some(key) = KEYS.iter().find(|key| key.variable() == variable) {
+        } else if let Some(key) = named_by(suffix) {
             let source = Source::Environment { variable: variable.to_owned() };
             found.layer.push((key, Given { text, source }));
         } else if !is_service_link(suffix, &text) && !CLIENT_VARIABLES.contains(&suffix) {
@@ -85,7 +85,14 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
         }
     }
     found.warnings.sort_unstable();
+    // Of two names for one setting, the one that it has now is read last and wins.
+    found.layer.sort_by_key(|(key, given)| given.source == Source::Environment { variable: key.variable() });
     found
+}
+
+/// The key of a variable without its prefix. Variables are in capitals.
+fn named_by(suffix: &str) -> Option<&'static Key> {
+    Key::find(&suffix.to_ascii_lowercase()).filter(|_| !suffix.contains(|letter: char| letter.is_ascii_lowercase()))
 }
 
 /// Variables that clients read, and those that `leasehold run` sets for its command. A shell that has them may start a server, too.
@@ -132,7 +139,11 @@ pub(crate) fn file(path: &Path, text: &str, read: sign_on::Read<'_>) -> Result<F
         let line = error.span().map_or(1, |span| line_at(span.start));
         ConfigError::new(format!("{shown} line {line} is not TOML: {}", error.message().replace('\n', ", ")))
     })?;
+    let has = |key: &str| table.get_ref().keys().any(|name| name.get_ref() == key);
     let mut layer = Layer::new();
+    if let Some((earlier, now)) = EARLIER.iter().find(|(earlier, now)| [*earlier, *now].iter().all(|name| has(name))) {
+        return Err(ConfigError::new(format!("{shown} has both {now} and {earlier}, which are one setting")));
+    }
     for (name, value) in table.get_ref().iter().filter(|(name, _)| !TABLES.contains(&&**name.get_ref())) {
         let line = line_at(name.span().start);
         let Some(key) = Key::find(name.get_ref()) else {
@@ -192,7 +203,8 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
 
 /// The key that was probably meant, if one is near.
 fn suggestion(written: &str) -> Option<&'static Key> {
-    nearest(written, KEYS.iter().map(|key| key.name)).and_then(Key::find)
+    let names = KEYS.iter().map(|key| key.name).chain(EARLIER.iter().map(|(earlier, _)| *earlier));
+    nearest(written, names).and_then(Key::find)
 }
 
 /// The name that was probably meant, if one is near.
@@ -238,9 +250,13 @@ mod tests {
 
     #[test]
     fn near_names_are_suggested_and_far_ones_are_not() {
-        for (written, expected) in
-            [("max_tll", Some("max_ttl")), ("max-wait", Some("max_wait")), ("Data", Some("data")), ("colour", None)]
-        {
+        for (written, expected) in [
+            ("ttl_mx", Some("ttl_max")),
+            ("max_tll", Some("ttl_max")),
+            ("wait-max", Some("wait_max")),
+            ("Data", Some("data")),
+            ("colour", None),
+        ] {
             assert_eq!(suggestion(written).map(|key| key.name), expected, "{written}");
         }
     }

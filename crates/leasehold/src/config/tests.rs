@@ -36,20 +36,56 @@ fn the_defaults_of_the_table_are_those_of_the_settings() {
 
 #[test]
 fn flags_win_over_environment_over_file_over_defaults() {
-    let file = "max_ttl = \"1h\"\n";
+    let file = "ttl_max = \"1h\"\n";
     let from_file = ["--config", "f.toml"];
-    let all = ["--config", "f.toml", "--max-ttl", "3h"];
-    let env = [("LEASEHOLD_MAX_TTL", "2h")];
+    let all = ["--config", "f.toml", "--ttl-max", "3h"];
+    let env = [("LEASEHOLD_TTL_MAX", "2h")];
     for (flags, variables, expected) in [
-        (&[][..], &[][..], r#"max_ttl = "24h" # default"#),
-        (&from_file, &[], r#"max_ttl = "1h" # file f.toml line 1"#),
-        (&from_file, &env, r#"max_ttl = "2h" # environment LEASEHOLD_MAX_TTL"#),
-        (&all, &env, r#"max_ttl = "3h" # flag --max-ttl"#),
-        (&[], &[("LEASEHOLD_MAX_TTL", "")], r#"max_ttl = "24h" # default"#),
-        (&[], &[("LEASEHOLD_CONFIG", "g.toml")], r#"max_ttl = "1h" # file g.toml line 1"#),
+        (&[][..], &[][..], r#"ttl_max = "24h" # default"#),
+        (&from_file, &[], r#"ttl_max = "1h" # file f.toml line 1"#),
+        (&from_file, &env, r#"ttl_max = "2h" # environment LEASEHOLD_TTL_MAX"#),
+        (&all, &env, r#"ttl_max = "3h" # flag --ttl-max"#),
+        (&[], &[("LEASEHOLD_TTL_MAX", "")], r#"ttl_max = "24h" # default"#),
+        (&[], &[("LEASEHOLD_CONFIG", "g.toml")], r#"ttl_max = "1h" # file g.toml line 1"#),
     ] {
-        assert_eq!(line_of(&load_from(flags, variables, file).unwrap(), "max_ttl"), expected);
+        assert_eq!(line_of(&load_from(flags, variables, file).unwrap(), "ttl_max"), expected);
     }
+}
+
+#[test]
+fn earlier_names_of_limits_still_work_and_are_shown_under_the_new_ones() {
+    for (earlier, now) in keys::EARLIER {
+        let key = keys::Key::find(now).unwrap();
+        assert_eq!((key.name, key.earlier_name()), (now, Some(earlier)));
+        let value = match key.rule {
+            keys::Rule::Duration(_) => "2h",
+            keys::Rule::Size(_) => "2KiB",
+            _ => "2",
+        };
+        let value = if now == "state_max" { "2MiB" } else { value };
+        let flag = format!("--{}", earlier.replace('_', "-"));
+        let variable = format!("LEASEHOLD_{}", earlier.to_uppercase());
+        let file = format!("{earlier} = \"{value}\"");
+        let expected = |source: &str| {
+            format!("{now} = {} # {source}", if value == "2" { "2".to_owned() } else { format!("{value:?}") })
+        };
+        for (flags, variables, file, source) in [
+            (&[&*flag, value][..], &[][..], "", format!("flag {}", key.flag())),
+            (&[], &[(&*variable, value)], "", format!("environment {variable}")),
+            (&["--config", "f"], &[], &*file, "file f line 1".to_owned()),
+        ] {
+            assert_eq!(line_of(&load_from(flags, variables, file).unwrap(), now), expected(&source));
+        }
+        let both = format!("{file}\n{now} = \"{value}\"");
+        let refused = load_from(&["--config", "f"], &[], &both).unwrap_err();
+        assert_eq!(refused, format!("f has both {now} and {earlier}, which are one setting"));
+        let (old, new) = ((&*variable, value), (&*key.variable(), value));
+        for variables in [[old, new], [new, old]] {
+            let loaded = load_from(&[], &variables, "").unwrap();
+            assert_eq!(line_of(&loaded, now), expected(&format!("environment {}", key.variable())));
+        }
+    }
+    assert!(keys::KEYS.iter().all(|key| !key.name.starts_with("max_")), "a limit is called <what>_max");
 }
 
 #[test]
@@ -61,21 +97,21 @@ fn every_key_can_be_set_in_every_way() {
         ("memory", "true", "true"),
         ("grace", "1500ms", r#""1.5s""#),
         ("default_ttl", "45s", r#""45s""#),
-        ("max_ttl", "7d", r#""168h""#),
-        ("max_wait", "90s", r#""1m30s""#),
-        ("max_count", "20", "20"),
-        ("max_timeout", "7d", r#""168h""#),
-        ("max_metadata", "2048", r#""2KiB""#),
-        ("max_state", "1GiB", r#""1GiB""#),
+        ("ttl_max", "7d", r#""168h""#),
+        ("wait_max", "90s", r#""1m30s""#),
+        ("count_max", "20", "20"),
+        ("timeout_max", "7d", r#""168h""#),
+        ("metadata_max", "2048", r#""2KiB""#),
+        ("state_max", "1GiB", r#""1GiB""#),
         ("retain_finished", "0s", r#""0s""#),
         ("retain_max", "0", "0"),
         ("store_timeout", "2s", r#""2s""#),
-        ("max_connections", "50", "50"),
-        ("max_waiters", "7", "7"),
+        ("connections_max", "50", "50"),
+        ("waiters_max", "7", "7"),
         ("threads", "3", "3"),
         ("events_kept", "1000", "1000"),
         ("public_url", "https://locks.example.org/", r#""https://locks.example.org/""#),
-        ("max_connections_per_address", "12", "12"),
+        ("connections_max_per_address", "12", "12"),
         ("allowed_hosts", "locks.internal, LOCKS", r#""locks.internal, LOCKS""#),
         (
             "allow_origin",
@@ -135,7 +171,7 @@ fn what_is_printed_gives_the_same_again() {
     for flags in [
         &[][..],
         &["--memory", "--grace", "1500ms", "--public-url", "https://x.example/y/"],
-        &["--data", "C:\\data \"x\"", "--listen", "[::1]:0", "--max-ttl", "10s", "--log-level", "info,x=debug"],
+        &["--data", "C:\\data \"x\"", "--listen", "[::1]:0", "--ttl-max", "10s", "--log-level", "info,x=debug"],
     ] {
         let loaded = load_from(flags, &[], "").unwrap();
         let again = load_from(&["--config", "f"], &[], &loaded.to_toml()).unwrap();
@@ -160,15 +196,15 @@ fn mistakes_are_told_with_key_problem_and_range() {
         ),
         (
             &[],
-            &[("LEASEHOLD_MAX_COUNT", "0")],
+            &[("LEASEHOLD_COUNT_MAX", "0")],
             "",
-            r#"max_count must be an integer from 1 to 1000000, but "0" is out of range (environment LEASEHOLD_MAX_COUNT)"#,
+            r#"count_max must be an integer from 1 to 1000000, but "0" is out of range (environment LEASEHOLD_COUNT_MAX)"#,
         ),
         (
             &[],
-            &[("LEASEHOLD_MAX_COUNT", "many")],
+            &[("LEASEHOLD_COUNT_MAX", "many")],
             "",
-            r#"max_count must be an integer from 1 to 1000000, but "many" is not an integer, or far out of range (environment LEASEHOLD_MAX_COUNT)"#,
+            r#"count_max must be an integer from 1 to 1000000, but "many" is not an integer, or far out of range (environment LEASEHOLD_COUNT_MAX)"#,
         ),
         (
             &["--config", "f"],
@@ -179,8 +215,8 @@ fn mistakes_are_told_with_key_problem_and_range() {
         (
             &["--config", "f"],
             &[],
-            "max_count = 1.5",
-            "max_count must be an integer from 1 to 1000000, but is a TOML float (f line 1)",
+            "count_max = 1.5",
+            "count_max must be an integer from 1 to 1000000, but is a TOML float (f line 1)",
         ),
         (
             &["--config", "f"],
@@ -192,7 +228,7 @@ fn mistakes_are_told_with_key_problem_and_range() {
             &["--config", "f"],
             &[],
             "# x\n\nmax_tll = 5",
-            r#"f line 3 has the unknown key "max_tll", did you mean max_ttl?"#,
+            r#"f line 3 has the unknown key "max_tll", did you mean ttl_max?"#,
         ),
         (&["--config", "f"], &[], "colour = 5", r#"f line 1 has the unknown key "colour""#),
         (&["--config", "f"], &[], "grace = \"1s\"\ngrace = \"2s\"", "f line 2 is not TOML: duplicate key"),
@@ -215,10 +251,10 @@ fn mistakes_are_told_with_key_problem_and_range() {
             r#"log_format must be human or json, but "xml" is neither (flag --log-format)"#,
         ),
         (
-            &["--default-ttl", "1h", "--max-ttl", "1m"],
+            &["--default-ttl", "1h", "--ttl-max", "1m"],
             &[],
             "",
-            "default_ttl must be at most max_ttl, but is longer (flag --default-ttl)",
+            "default_ttl must be at most ttl_max, but is longer (flag --default-ttl)",
         ),
         (
             &["--config", "f"],
@@ -260,7 +296,7 @@ fn the_stronger_of_memory_and_data_wins() {
 
 #[test]
 fn a_lower_maximum_lowers_the_default_ttl_nobody_set() {
-    let loaded = load_from(&["--max-ttl", "10s"], &[], "").unwrap();
+    let loaded = load_from(&["--ttl-max", "10s"], &[], "").unwrap();
     assert_eq!(loaded.config.settings.default_ttl_us, 10_000_000);
     assert_eq!(line_of(&loaded, "default_ttl"), r#"default_ttl = "10s" # default"#);
 }
@@ -282,7 +318,7 @@ fn unknown_variables_are_warned_about() {
         load_from(&[], &variables, "").unwrap().warnings,
         [
             "environment variable LEASEHOLD_COLOUR is unknown and ignored",
-            "environment variable LEASEHOLD_MAX_TLL is unknown and ignored, did you mean LEASEHOLD_MAX_TTL?",
+            "environment variable LEASEHOLD_MAX_TLL is unknown and ignored, did you mean LEASEHOLD_TTL_MAX?",
         ]
     );
 }

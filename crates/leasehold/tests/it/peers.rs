@@ -15,7 +15,7 @@ fn from(ip: [u8; 4], to: SocketAddr) -> Client {
 #[test]
 fn one_address_has_its_share_of_connections_and_the_others_have_theirs() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Launch::on(directory.path()).arg("--max-connections-per-address").arg("3").start();
+    let server = Launch::on(directory.path()).arg("--connections-max-per-address").arg("3").start();
     let mut inside: Vec<Client> = (0..3).map(|_| from([127, 0, 0, 2], server.addr)).collect();
     for client in &mut inside {
         client.call("GET", "/lock", "").unwrap().expect(200);
@@ -35,7 +35,7 @@ fn one_address_has_its_share_of_connections_and_the_others_have_theirs() {
 fn one_address_has_its_share_of_streams() {
     let directory = tempfile::tempdir().unwrap();
     // 264 streams: 256 of the first connection, 8 of the second, and the next has 8 in any case.
-    let server = Launch::on(directory.path()).arg("--max-connections-per-address").arg("33").start();
+    let server = Launch::on(directory.path()).arg("--connections-max-per-address").arg("33").start();
     let mut known = from([127, 0, 0, 9], server.addr);
     known.call("POST", "/lock?client=holder&ttl=1h", "").unwrap().expect(200);
     let parked = |known: &mut Client, count: u64| {
@@ -80,7 +80,7 @@ fn one_address_has_its_share_of_streams() {
 #[test]
 fn a_full_service_still_says_how_it_is() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Launch::on(directory.path()).arg("--max-connections").arg("4").start();
+    let server = Launch::on(directory.path()).arg("--connections-max").arg("4").start();
     let mut inside: Vec<Client> = (0..4).map(|_| server.client()).collect();
     for client in &mut inside {
         client.call("GET", "/lock", "").unwrap().expect(200);

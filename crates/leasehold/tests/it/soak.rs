@@ -102,7 +102,7 @@ fn launch(directory: &Path) -> Launch {
     // Nothing lives long, so that rest comes soon.
     let mut launch = Launch::on(directory).arg("--log-level").arg("warn,leasehold=info");
     for (flag, value) in
-        [("--max-ttl", "1s"), ("--default-ttl", "1s"), ("--grace", "100ms"), ("--retain-finished", "1s")]
+        [("--ttl-max", "1s"), ("--default-ttl", "1s"), ("--grace", "100ms"), ("--retain-finished", "1s")]
     {
         launch = launch.arg(flag).arg(value);
     }

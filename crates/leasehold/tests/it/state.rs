@@ -19,7 +19,7 @@ fn fill(client: &mut Client, prefix: &str, metadata_len: usize) -> usize {
             201 => {}
             503 => {
                 let said = answer.text("error");
-                assert!(said.contains("max_state") && said.contains("releases and renewals go on"), "{said}");
+                assert!(said.contains("state_max") && said.contains("releases and renewals go on"), "{said}");
                 assert_eq!(answer.header("retry-after"), Some("1"));
                 return nth;
             }
@@ -84,8 +84,8 @@ fn a_timeout_is_cut_to_thirty_days_by_default() {
     assert_eq!(claim["timeout"].as_f64(), Some(30.0 * 86_400.0));
 }
 
-fn small(directory: &Path, max_state: &str) -> Server {
-    Launch::on(directory).arg("--max-state").arg(max_state).start()
+fn small(directory: &Path, state_max: &str) -> Server {
+    Launch::on(directory).arg("--state-max").arg(state_max).start()
 }
 
 fn prune(directory: &Path, args: &[&str]) -> (Option<i32>, String) {

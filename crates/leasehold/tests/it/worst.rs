@@ -68,7 +68,7 @@ fn all_that_an_anonymous_caller_can_do_at_once_stays_within_the_sum_of_the_bound
     // The address space is a second net: past it the process would abort. It is larger than the sum, as reserved pages
     // and the stacks of threads count there.
     let launch = Launch::with_address_space(&directory.path().join("data"), 2 << 20)
-        .arg("--max-state")
+        .arg("--state-max")
         .arg(format!("{MAX_STATE_MIB}MiB"))
         .arg("--events-kept")
         .arg(EVENTS_KEPT.to_string())

@@ -47,7 +47,7 @@ pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
         Refusal::TooManyClaims { limit } => format!("the limit of {limit} live claims is reached"),
         Refusal::StateFull { limit_bytes } => {
             format!(
-                "the service holds as much as it may, {} MiB (max_state): nothing new is taken on until something ends; \
+                "the service holds as much as it may, {} MiB (state_max): nothing new is taken on until something ends; \
                  releases and renewals go on",
                 limit_bytes.div_ceil(1 << 20)
             )

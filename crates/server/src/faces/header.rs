@@ -64,13 +64,13 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
 }
 
 /// How long to hold the answer back: `wait` in the query, in seconds, or `Prefer: wait=N`. At most the maximum.
-pub(crate) fn listening(headers: &HeaderMap, query: &Query<'_>, max_wait_us: u64) -> Result<Cut, Problem> {
+pub(crate) fn listening(headers: &HeaderMap, query: &Query<'_>, wait_max_us: u64) -> Result<Cut, Problem> {
     let preferred = headers.get("prefer").and_then(|value| value.to_str().ok()).and_then(preferred_wait);
     match query.get("wait").or(preferred) {
         None => Ok(Cut::default()),
         Some(text) => {
             if let Some(wait_us) = seconds_us(text) {
-                Ok(Cut::to(max_wait_us, wait_us))
+                Ok(Cut::to(wait_max_us, wait_us))
             } else {
                 let reason = format!("wait must be a number of seconds from 0, got {}", shown(text));
                 Err(Problem::about("wait", reason))

@@ -53,7 +53,7 @@ pub(super) struct Shared<H> {
 impl<H> Shared<H> {
     pub(super) fn new(handler: Arc<H>, limits: HttpLimits) -> Self {
         let protocols = Protocols::new();
-        let streams = match limits.connections_per_address {
+        let streams = match limits.connections_max_per_address {
             Some(connections) => Shares::exactly(connections.saturating_mul(H2_STREAMS_PER_CONNECTION)),
             None => Shares::of(limits.connections_max.saturating_mul(H2_STREAMS_PER_CONNECTION)),
         };

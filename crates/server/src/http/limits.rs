@@ -11,7 +11,7 @@ pub struct HttpLimits {
     /// Connections open at once. The next one gets a short 503 and is closed.
     pub connections_max: u32,
     /// The part of them that one address may have. `None`: three quarters, for every address but this machine's own.
-    pub connections_per_address: Option<u32>,
+    pub connections_max_per_address: Option<u32>,
     /// From the first byte of a request (or from connecting) until its head is complete.
     pub head_timeout: Duration,
     /// Between requests of a kept connection.
@@ -37,7 +37,7 @@ impl Default for HttpLimits {
     fn default() -> Self {
         HttpLimits {
             connections_max: 16_384,
-            connections_per_address: None,
+            connections_max_per_address: None,
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             body_timeout: Duration::from_secs(10),

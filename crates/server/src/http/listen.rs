@@ -139,7 +139,7 @@ async fn accept<H: Handler, D: Door>(
     // One permit a connection. Having all of them back means that all connections are gone.
     let connections = Arc::new(Semaphore::new(connections_max as usize));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-    let by_address = match shared.limits.connections_per_address {
+    let by_address = match shared.limits.connections_max_per_address {
         Some(max) => Shares::exactly(max),
         None => Shares::of(connections_max),
     };

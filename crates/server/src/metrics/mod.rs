@@ -182,7 +182,7 @@ impl Metrics {
                 open: gauge(r, "connections", "Connections open"),
                 accepted: counter(r, "connections_accepted", "Connections let in"),
                 refused: counter(r, "connections_refused", "Connections turned away, as there were too many"),
-                max: gauge(r, "connections_max", "Connections that may be open (max_connections)"),
+                max: gauge(r, "connections_max", "Connections that may be open (connections_max)"),
                 no_handshake: counter(r, "tls_handshakes_failed", "Connections that ended before TLS was agreed on"),
                 certificate_ends: gauge(
                     r,
@@ -230,7 +230,7 @@ impl Metrics {
             resources: per_kind(r, "resources", "Resources known", None, Gauge::default),
             retained: gauge(r, "retained_claims", "Ended claims that can still be read"),
             state_bytes: gauge(r, "state_bytes", "Memory that claims and resources take up, as it is accounted"),
-            state_bytes_max: gauge(r, "state_bytes_max", "Memory that they may take up (max_state)"),
+            state_bytes_max: gauge(r, "state_bytes_max", "Memory that they may take up (state_max)"),
             held_answers: gauge(r, "held_answers", "Answers waiting for the store"),
             oldest_held_seconds: {
                 let gauge = FloatGauge::default();
@@ -248,7 +248,7 @@ impl Metrics {
             unsent_bytes: gauge(r, "unsent_bytes", "Bytes of long answers that wait for their clients to read them"),
             unsent_bytes_max: gauge(r, "unsent_bytes_max", "Bytes that may wait; past this, long answers are 503"),
             epoch: gauge(r, "epoch", "Rises by one each time the journal is opened"),
-            waiters_max: gauge(r, "waiters_max", "Claims that may stand in queues (max_waiters)"),
+            waiters_max: gauge(r, "waiters_max", "Claims that may stand in queues (waiters_max)"),
             stores: Mutex::new(vec![(Sizes::default(), 0, false); partitions as usize]),
             registry,
         }

@@ -25,7 +25,7 @@ pub(crate) struct Service {
     /// One for each partition.
     openers: Vec<ValvedOpener>,
     /// Bytes that the state may take up.
-    max_state: u64,
+    state_max: u64,
     wall: Wall,
     running: Option<Running>,
 }
@@ -44,7 +44,7 @@ impl Service {
             runtime: runtime.clone(),
             settings: Settings::default(),
             openers: (0..partitions).map(|_| ValvedOpener::new()).collect(),
-            max_state: u64::MAX,
+            state_max: u64::MAX,
             wall: WALL_START,
             running: None,
         };
@@ -66,16 +66,16 @@ impl Service {
             }
             "grace" => settings.grace_us = us(),
             "default-ttl" => settings.default_ttl_us = us(),
-            "max-ttl" => settings.max_ttl_us = us(),
-            "max-wait" => settings.max_wait_us = us(),
-            "max-count" => settings.max_count = u64::try_from(count()).expect("a count fits"),
+            "max-ttl" => settings.ttl_max_us = us(),
+            "max-wait" => settings.wait_max_us = us(),
+            "max-count" => settings.count_max = u64::try_from(count()).expect("a count fits"),
             "retain-finished" => settings.retain_finished_us = us(),
-            "max-timeout" => settings.max_timeout_us = us(),
-            "max-metadata" => settings.max_metadata = count(),
-            "max-state" => self.max_state = u64::try_from(count()).expect("a count fits"),
+            "max-timeout" => settings.timeout_max_us = us(),
+            "max-metadata" => settings.metadata_max = count(),
+            "max-state" => self.state_max = u64::try_from(count()).expect("a count fits"),
             "retain-max" => settings.retain_max = count(),
             "events-kept" => settings.events_kept = count(),
-            "max-waiters" => settings.max_waiters = count(),
+            "max-waiters" => settings.waiters_max = count(),
             "partitions" => {}
             "public-url" => settings.public_url = Some(value.to_owned()),
             _ => panic!("no setting is called {name}"),
@@ -88,8 +88,8 @@ impl Service {
             grace_us: settings.grace_us,
             retain_us: settings.retain_finished_us,
             retained_max: settings.retain_max,
-            state_bytes_max: self.max_state,
-            waiting_max: settings.max_waiters,
+            state_bytes_max: self.state_max,
+            waiting_max: settings.waiters_max,
             ..Limits::default()
         };
         let partition_limits = PartitionLimits {

@@ -18,7 +18,7 @@ fn a_soft_limit_of_files_is_raised_and_a_hard_one_is_heeded() {
         line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
     };
     let raised =
-        Launch::with_open_files_for_now(directory.path(), FILES_MAX).arg("--max-connections").arg("500").start();
+        Launch::with_open_files_for_now(directory.path(), FILES_MAX).arg("--connections-max").arg("500").start();
     assert!(files_of(&raised) > 500, "{}", files_of(&raised));
     let mut inside: Vec<Client> = (0..COMERS).map(|_| raised.client()).collect();
     inside.iter_mut().for_each(is_served);

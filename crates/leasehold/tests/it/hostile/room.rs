@@ -9,7 +9,7 @@ const CONNECTIONS_MAX: usize = 8;
 #[test]
 fn one_connection_past_the_limit_is_told_when_to_come_back() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Launch::on(directory.path()).arg("--max-connections").arg(CONNECTIONS_MAX.to_string()).start();
+    let server = Launch::on(directory.path()).arg("--connections-max").arg(CONNECTIONS_MAX.to_string()).start();
     let mut inside: Vec<Client> = (0..CONNECTIONS_MAX).map(|_| server.client()).collect();
     // An answer shows that a connection is in, and not only in the backlog.
     inside.iter_mut().for_each(is_served);

@@ -94,7 +94,7 @@ fn a_mistake_is_told_and_changes_nothing() {
     let it = Guarded::start(&format!("{}{POLICY}", member.snippet));
     for (mistake, told) in [
         ("[auth]\n", "names no way to sign on"),
-        ("max_ttl = \"never\"\n", "max_ttl must be a duration"),
+        ("ttl_max = \"never\"\n", "ttl_max must be a duration"),
         ("", "[auth] is gone from it"),
         ("[[auth.tokn]]\n", "unknown key \"auth.tokn\", did you mean token?"),
     ] {

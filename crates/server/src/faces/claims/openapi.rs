@@ -106,7 +106,7 @@ fn name() -> Schema {
 fn listening(operation: Operation, settings: &Settings) -> Operation {
     let says = format!(
         "Seconds to wait for the status to change. Cut to {} s. `Prefer: wait=N` means the same.",
-        settings.max_wait_us / 1_000_000
+        settings.wait_max_us / 1_000_000
     );
     operation.query("wait", &says, Schema::seconds()).header(
         "Prefer",
@@ -210,7 +210,7 @@ fn resource() -> Value {
 
 pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
     let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000);
-    let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", settings.max_metadata / 1024));
+    let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", settings.metadata_max / 1024));
     vec![
         (
             "ClaimRequest".into(),
@@ -247,7 +247,7 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         Schema::shape::<Resource<'_>>(),
         (
             "ResourceSettings".into(),
-            Schema::object().member("capacity", Schema::count().maximum(settings.max_count)).and_no_other(),
+            Schema::object().member("capacity", Schema::count().maximum(settings.count_max)).and_no_other(),
         ),
     ]
 }

@@ -118,7 +118,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             let resource = resource_in_path(received)?;
             let body = Object::parse(received.body)?;
             body.refuse_unknown(&["capacity"])?;
-            let capacity = body.required_integer("capacity", 0..=received.settings.max_count)?;
+            let capacity = body.required_integer("capacity", 0..=received.settings.count_max)?;
             let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
             Command::Configure { resource, capacity }.into()
         }
@@ -132,9 +132,9 @@ fn create(received: &Received<'_>) -> Result<(Acquire, bool), Problem> {
     body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data"])?;
     let resource = body.required_string("resource", 1..=NAME_MAX)?;
     let timeout = either(&body, "timeout", "ttl")?;
-    let timeout = Cut::to(received.settings.max_timeout_us, body.required_seconds(timeout, DURATION)?);
+    let timeout = Cut::to(received.settings.timeout_max_us, body.required_seconds(timeout, DURATION)?);
     let timeout_us = timeout.us;
-    let metadata = body.json(either(&body, "metadata", "user_data")?, received.settings.max_metadata)?;
+    let metadata = body.json(either(&body, "metadata", "user_data")?, received.settings.metadata_max)?;
     let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
     // Metadata is the same when its value is, in any spelling. Earlier versions compared the spelling.
     let name = key_name(&received.parts.headers)?;
@@ -175,7 +175,7 @@ fn parse_update(received: &Received<'_>, query: &Query<'_>) -> Result<(Update, C
         return Err(Problem::bad_request("nothing to change, give any of ttl, timeout, status"));
     }
     let duration = |name| -> Result<Option<Cut>, Problem> {
-        Ok(body.seconds(name, DURATION)?.map(|asked_us| Cut::to(received.settings.max_timeout_us, asked_us)))
+        Ok(body.seconds(name, DURATION)?.map(|asked_us| Cut::to(received.settings.timeout_max_us, asked_us)))
     };
     let (ttl, timeout) = (duration("ttl")?, duration("timeout")?);
     let is_cut = [ttl, timeout].into_iter().flatten().any(|duration| duration.is_cut);
@@ -192,13 +192,13 @@ fn parse_news(received: &Received<'_>, query: &Query<'_>) -> Result<(Cut, bool),
         Some("waiting") => true,
         Some(other) => return Err(Problem::about("while", format!("while must be waiting, got {}", shown(other)))),
     };
-    Ok((listening(&received.parts.headers, query, received.settings.max_wait_us)?, only_while_waiting))
+    Ok((listening(&received.parts.headers, query, received.settings.wait_max_us)?, only_while_waiting))
 }
 
 /// `wait`, the only thing the query of such a call may hold.
 fn parse_listening(received: &Received<'_>, query: &Query<'_>) -> Result<Cut, Problem> {
     query.refuse_unknown(&["wait"])?;
-    listening(&received.parts.headers, query, received.settings.max_wait_us)
+    listening(&received.parts.headers, query, received.settings.wait_max_us)
 }
 
 fn wish(body: &Object<'_>) -> Result<Option<Wish>, Problem> {

@@ -136,7 +136,7 @@ fn token(query: &Query<'_>) -> Result<Option<Token>, Problem> {
 fn ttl(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("ttl") else { return Ok(Cut { us: received.settings.default_ttl_us, is_cut: false }) };
     match parse_go(text).ok().and_then(|ttl_us| u64::try_from(ttl_us).ok()) {
-        Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(received.settings.max_ttl_us, ttl_us)),
+        Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(received.settings.ttl_max_us, ttl_us)),
         _ => Err(Problem::about("ttl", "invalid ttl format")),
     }
 }
@@ -144,7 +144,7 @@ fn ttl(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
 fn wait(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("wait") else { return Ok(Cut::default()) };
     match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
-        Some(wait_us) => Ok(Cut::to(received.settings.max_wait_us, wait_us)),
+        Some(wait_us) => Ok(Cut::to(received.settings.wait_max_us, wait_us)),
         None => Err(Problem::about("wait", "invalid wait format")),
     }
 }

@@ -36,8 +36,8 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .says(format!(
                 "The lowest free slot is lent for `ttl` seconds. Without one, the call waits in line for up to `wait` seconds: \
                  first come, first served. A caller that hangs up leaves the line. `ttl` is cut to {} s and `wait` to {} s.",
-                settings.max_ttl_us / 1_000_000,
-                settings.max_wait_us / 1_000_000
+                settings.ttl_max_us / 1_000_000,
+                settings.wait_max_us / 1_000_000
             ))
             .body("BorrowRequest", &json!({"ttl": 30, "wait": 10}))
             .answers(200, Answer::shape::<Lease>("The lease.", &lease()).links_to_lease())
@@ -145,7 +145,7 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         (
             "PoolSettings".into(),
             Schema::object()
-                .member("count", Schema::count().maximum(settings.max_count).says("How many slots it has.")),
+                .member("count", Schema::count().maximum(settings.count_max).says("How many slots it has.")),
         ),
         Schema::shape::<Pool>(),
         Schema::shape::<PoolSeen<'_>>(),

@@ -58,7 +58,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     let mut clamped = false;
     let command = match endpoint {
         Endpoint::Put => {
-            let capacity = Object::parse(received.body)?.required_integer("count", 0..=received.settings.max_count)?;
+            let capacity = Object::parse(received.body)?.required_integer("count", 0..=received.settings.count_max)?;
             Command::Configure { resource, capacity: u32::try_from(capacity).expect("the setting is below 2^32") }
         }
         Endpoint::Show => match key_name(&received.parts.headers)? {
@@ -93,7 +93,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
 fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<Acquire, Problem> {
     let body = Object::parse(received.body)?;
     let ttl = body.required_cut_seconds("ttl", ttl(received))?;
-    let wait = Seconds { least: Least::Zero, max_us: received.settings.max_wait_us, above_max: AboveMax::Clamp };
+    let wait = Seconds { least: Least::Zero, max_us: received.settings.wait_max_us, above_max: AboveMax::Clamp };
     let wait = body.cut_seconds("wait", wait)?.unwrap_or_default();
     *clamped = ttl.is_cut || wait.is_cut;
     let (ttl_us, wait_us) = (ttl.us, wait.us);
@@ -121,7 +121,7 @@ fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) ->
 const KEEP: Seconds = Seconds { least: Least::Zero, max_us: KEEP_MAX_US, above_max: AboveMax::Refuse };
 
 fn ttl(received: &Received<'_>) -> Seconds {
-    Seconds { least: Least::AboveZero, max_us: received.settings.max_ttl_us, above_max: AboveMax::Clamp }
+    Seconds { least: Least::AboveZero, max_us: received.settings.ttl_max_us, above_max: AboveMax::Clamp }
 }
 
 fn lease_of(body: &Object<'_>) -> Result<ClaimId, Problem> {
