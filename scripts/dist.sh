@@ -34,6 +34,7 @@ install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-funct
 "$root/bin/leasehold" completions zsh >"$root/share/zsh/site-functions/_leasehold"
 "$root/bin/leasehold" completions fish >"$root/share/fish/vendor_completions.d/leasehold.fish"
 install -D -m 644 deploy/systemd/leasehold.service "$root/lib/systemd/system/leasehold.service"
+install -D -m 644 deploy/systemd/leasehold.toml "$root/etc/leasehold/leasehold.toml"
 install -D -m 644 -t "$root/share/doc/leasehold" LICENSE LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md
 
 name=leasehold-$version-${host%%-*}-linux

@@ -52,7 +52,7 @@ if [ -z "${DIST_BINARY:-}" ] && ldd "$bin" 2>/dev/null | grep -q '=>'; then
     fail "the binary is not static"
 fi
 for wanted in share/man/man1/leasehold.1 share/man/man1/leasehold-run.1 share/bash-completion/completions/leasehold \
-    share/zsh/site-functions/_leasehold share/fish/vendor_completions.d/leasehold.fish lib/systemd/system/leasehold.service \
+    share/zsh/site-functions/_leasehold share/fish/vendor_completions.d/leasehold.fish lib/systemd/system/leasehold.service etc/leasehold/leasehold.toml \
     share/doc/leasehold/LICENSE-MIT share/doc/leasehold/LICENSE-APACHE; do
     [ -s "$directory/unpacked/$wanted" ] || fail "the tarball has no $wanted"
 done
@@ -107,6 +107,7 @@ inside dpkg -i /tmp/packages/old.deb >/dev/null
 [ "$(inside stat -c '%U %a' /var/lib/leasehold)" = "leasehold 700" ] || fail "the data directory is not the service's"
 inside grep -q '^ExecStart=/usr/bin/leasehold serve' /usr/lib/systemd/system/leasehold.service /lib/systemd/system/leasehold.service 2>/dev/null ||
     fail "the unit starts another binary"
+inside grep -q '^data = "/var/lib/leasehold"$' /etc/leasehold/leasehold.toml || fail "the configuration that the unit reads is not there"
 echo "debian: start, as the unit does"
 LEASEHOLD_DATA=/var/lib/leasehold serve as_service
 inside /usr/bin/leasehold acquire --url "$url" --claim kept --ttl 1h >/dev/null

@@ -30,6 +30,9 @@ stage schemathesis scripts/schemathesis.sh
 # The dashboard in a real browser, against the binary as it was built above.
 stage browser scripts/browser.sh
 
+# The unit under a real systemd, where one can be started.
+scripts/systemd.sh 2>&1 | tee -a "$log"
+
 # The recipes of the documentation, as they stand there.
 stage recipes scripts/recipes.sh
 

@@ -131,6 +131,15 @@ fn systemd_accepts_the_unit_and_it_names_options_that_exist() {
     let start = value("ExecStart");
     assert!(start.contains(" serve "), "{start}");
     options_exist(start.split(' ').filter(|word| word.starts_with("--")));
+    // The file decides: the unit overrides none of its settings, and the one that is shipped can be started with.
+    assert!(start.ends_with("serve --config /etc/leasehold/leasehold.toml"), "{start}");
+    assert!(!unit.lines().any(|line| line.starts_with("Environment=LEASEHOLD_")), "{unit}");
+    let shown =
+        output_of(leasehold().args(["serve", "--print-config", "--config"]).arg(deploy("systemd/leasehold.toml")));
+    assert_eq!(shown.status.code(), Some(0), "{}", String::from_utf8_lossy(&shown.stderr));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    let directory = format!("data = \"/var/lib/{}\"", value("StateDirectory"));
+    assert!(shown.contains(&directory), "{shown}");
 
     // It wants to see the program it starts, which is not installed here.
     let scratch = tempfile::tempdir().unwrap();
