@@ -47,7 +47,7 @@ describe("a dashboard at an address of its own", () => {
     await confirm("Release for anna");
     await page.locator(".holders").getByText("bob", { exact: true }).waitFor();
     await confirm("Revoke bob’s hold");
-    await page.getByText("Nobody. The next to ask gets it.").waitFor();
+    await page.getByText("None. The next to ask gets it.").waitFor();
     await page.getByText("anna gave it back after", { exact: false }).waitFor();
     const claims = await server.call("GET", "/v1/claims/?resource=press");
     assert.deepEqual(claims.map(({ status }) => status), ["released", "revoked", "withdrawn"]);

@@ -146,12 +146,12 @@ describe("a page that is live", () => {
     const page = await openPage(t, browser, server, { hash: "#/r/lock%3Abackup", expected: NOT_THERE });
     await page.getByRole("button", { name: "Release for cron" }).click();
     await page.locator("#act-confirm").click();
-    await page.getByText("Nobody. The next to ask gets it.").waitFor();
+    await page.getByText("None. The next to ask gets it.").waitFor();
 
     await page.goto(`${server.url}/#/r/claim%3Alathe`);
     await page.getByRole("button", { name: "Take out second" }).click();
     await page.locator("#act-confirm").click();
-    await page.getByText("Nobody is waiting.").waitFor();
+    await page.getByText("No one is waiting.").waitFor();
     assert.equal((await server.call("GET", `/v1/claims/${waiting.id}/`)).status, "withdrawn");
 
     await page.getByRole("button", { name: "Revoke first’s hold" }).click();
@@ -226,6 +226,6 @@ describe("a page that is live", () => {
     await server.lock("after-the-restart", "newcomer");
     await row(page, "after-the-restart").getByText("newcomer").waitFor();
     await server.call("DELETE", "/lock?job=steady&client=rock");
-    await page.getByText("Nobody. The next to ask gets it.").waitFor();
+    await page.getByText("None. The next to ask gets it.").waitFor();
   });
 });

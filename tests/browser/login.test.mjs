@@ -105,7 +105,8 @@ test("an operator logs in, acts, and logs out; a stranger gets nowhere", async (
   await other.goto(`${server.url}/`);
   await logIn(other, "mallory");
   await other.waitForURL(`${server.url}/`);
-  assert.match(await other.textContent("body"), /mallory needs the action 'observe' on the service/);
+  await other.getByText("You need the action 'observe' on the service.").waitFor();
+  assert.deepEqual(await other.evaluate(() => ["name", "groups", "missing"].map((id) => document.getElementById(id).textContent)), ["mallory", "none", "observe"]);
 });
 
 test("a callback that belongs to no login of this browser is refused", async (t) => {

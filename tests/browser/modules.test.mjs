@@ -92,6 +92,43 @@ describe("modules", () => {
     });
   });
 
+  test("characters that cannot be seen are shown by their codes", async () => {
+    const said = await page.evaluate(async () => {
+      const { seen } = await import("/assets/names.js");
+      return ["deploy", "a\u202eb", "a\u200bb", "tab\there", " ends ", "مريم", "Zoe\u0308", "a\u00a0b", "x\ufe0f", "\u{e0041}"].map(seen);
+    });
+    assert.deepEqual(said, ["deploy", "a[U+202E]b", "a[U+200B]b", "tab[U+0009]here", "␣ends␣", "مريم", "Zoe\u0308", "a[U+00A0]b", "x[U+FE0F]", "[U+E0041]"]);
+  });
+
+  test("names of one view have colours of their own, and keep them", async () => {
+    const said = await page.evaluate(async () => {
+      const { Colours } = await import("/assets/format.js");
+      const colours = new Colours();
+      const of = (name) => JSON.stringify(colours.get(name));
+      const names = Array.from({ length: 24 }, (_, n) => `runner-${n}`);
+      const first = names.map(of);
+      const more = Array.from({ length: 24 }, (_, n) => of(`more-${n}`));
+      return { different: new Set(first).size, again: names.map(of).every((each, n) => each === first[n]), evenly: new Set(more).size };
+    });
+    assert.deepEqual(said, { different: 24, again: true, evenly: 24 });
+  });
+
+  test("little time left is judged by the ttl, and a missed renewal by the ones before", async () => {
+    const said = await page.evaluate(async () => {
+      const { isEnding } = await import("/assets/format.js");
+      const { History } = await import("/assets/history.js");
+      const history = new History();
+      const event = (event, at_unix) => ({ id: `1.${at_unix}`, event, at_unix, slot: 0, token: 7, client: "anna" });
+      for (const [name, at] of [["granted", 100], ["renewed", 110], ["renewed", 121], ["renewed", 131]]) history.add(event(name, at));
+      return {
+        ending: [[9, 30], [6, 30], [5.9, 30], [700, 3600], [719, 3600], [721, 3600], [9.9, null], [10, null]].map(([rest, ttl]) => isEnding(rest, ttl)),
+        missed: [140, 147.4, 147.6].map((now) => history.hasMissed(7, now)),
+        unknown: history.hasMissed(8, 1000),
+      };
+    });
+    assert.deepEqual(said, { ending: [false, false, true, true, true, false, true, false], missed: [false, false, true], unknown: false });
+  });
+
   test("waits that overlap get rows of their own", async () => {
     const said = await page.evaluate(async () => {
       const { pack } = await import("/assets/history.js");

@@ -1,9 +1,12 @@
 // Takes the pictures of the documentation: a lived-in server, looked at after a few minutes. `node screenshots.mjs [seconds]`.
 
-import { mkdir } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Demo } from "./demo.mjs";
-import { Cleanup, isLive, openPage, row, Server, startBrowser } from "./support.mjs";
+import { BINARY, Cleanup, isLive, openPage, row, Server, startBrowser } from "./support.mjs";
 
 const OUT = fileURLToPath(new URL("../../docs/images/", import.meta.url));
 const LIVED_S = Number(process.argv[2] ?? 150);
@@ -39,6 +42,19 @@ try {
   await nothing.locator(".empty").waitFor();
   await isLive(nothing);
   await nothing.screenshot({ path: `${OUT}empty.png` });
+
+  const dir = await mkdtemp(path.join(tmpdir(), "leasehold-pictures-"));
+  t.after(() => rm(dir, { recursive: true, force: true }));
+  const { stdout, stderr } = spawnSync(BINARY, ["token", "new", "--name", "mallory", "--role", "interns"], { encoding: "utf8" });
+  await writeFile(path.join(dir, "leasehold.toml"), `${stderr}\n[[policy]]\ngroups = ["interns"]\nactions = ["inspect"]\n`);
+  const guarded = await Server.start(t, "--memory", "--config", path.join(dir, "leasehold.toml"));
+  const door = await openPage(t, browser, guarded, { viewport: { width: 760, height: 520 }, colorScheme: "light", expected: [/40[13]/] });
+  await door.locator("#token-form").waitFor();
+  await door.screenshot({ path: `${OUT}sign-on.png` });
+  await door.locator("#token").fill(stdout.trim());
+  await door.getByRole("button", { name: "Sign on" }).click();
+  await door.locator("#you").waitFor();
+  await door.screenshot({ path: `${OUT}denied.png` });
 } finally {
   demo.stop();
   await t.run();

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const BINARY = process.env.LEASEHOLD_BINARY ?? path.join(ROOT, "target/debug/leasehold");
+export const BINARY = process.env.LEASEHOLD_BINARY ?? path.join(ROOT, "target/debug/leasehold");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 const AXE = readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -62,6 +62,20 @@ export class Server {
   /** Starts it again at the same address, with the same data. */
   restart() {
     return this.#spawn(new URL(this.url).host);
+  }
+
+  /** Has it read its settings again, and waits until it has. */
+  async reload() {
+    const said = new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error("it was not reloaded")), START_MS);
+      this.#child.stderr.on("data", (piece) => {
+        if (!String(piece).includes("were reloaded")) return;
+        clearTimeout(late);
+        resolve();
+      });
+    });
+    this.#child.kill("SIGHUP");
+    await said;
   }
 
   async #spawn(listen) {
@@ -145,6 +159,7 @@ export async function openPage(t, browser, server, { hash = "", expected = [], .
 async function fromSource(route) {
   const name = new URL(route.request().url()).pathname.replace(/^\/(assets\/)?/, "") || "index.html";
   const response = await route.fetch({ url: new URL("/", route.request().url()).href }); // for its headers: the policy is in force
+  if (!response.ok()) return route.continue(); // a user who is not let in gets another page
   const contentType = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml" }[name.split(".").pop()];
   await route.fulfill({ response, contentType, body: await readFile(path.join(ROOT, "crates/server/src/faces/dashboard/assets", name)) });
 }

@@ -162,7 +162,12 @@ impl Running {
         Ok(match self.peer {
             Peer::Leasehold | Peer::LeaseholdMemory => {
                 let metrics = Metrics::read(self.addr)?;
-                Some(metrics.number("leasehold_requests_total{dialect=\"pools\",status=\"200\"}").unwrap_or(0))
+                // A build that is compared with may have no label `kind` yet.
+                let names = ["dialect=\"pools\",kind=\"pool\"", "dialect=\"pools\""];
+                let read = |labels: &&str| {
+                    metrics.number(&format!("leasehold_requests_total{{{labels},status=\"200\"}}")).ok()
+                };
+                Some(names.iter().find_map(read).unwrap_or(0))
             }
             Peer::Ceiling => Some(http::expect_ok(self.addr, "GET", "/", "")?.parse()?),
             Peer::RedisAlways | Peer::RedisMemory => {

@@ -18,16 +18,20 @@ use crate::bearer::cache::Cache;
 use crate::bearer::{self, Unverified};
 use crate::certificate::ClientCert;
 use crate::fetch::Fetch;
-use crate::identity::{Identity, Source};
+use crate::identity::{Identity, Principal, Source};
 use crate::introspect::{IntrospectError, Introspection};
 use crate::jwks::{Jwks, KeyError};
 use crate::limits::Meter;
 use crate::login::Login;
+use crate::login::by_token::{Begun, TokenSessions};
 use crate::proxy::Said;
 use crate::secret::Digest;
 use crate::settings::{OidcSettings, Settings};
 use crate::token::{self, Found, Tokens};
 use crate::{Now, Policy};
+
+/// The answer to a person who types a token that only the provider can check.
+const NO_API_TOKEN: &str = "only an API token begins a session: it begins with lh_";
 
 /// The evidence of a request about its sender.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,7 @@ pub struct SignOn {
     oidc: Option<Oidc>,
     introspection: Option<Introspection>,
     login: Option<Arc<Login>>,
+    token_sessions: Arc<TokenSessions>,
     meter: Meter,
     failures: Arc<Failures>,
 }
@@ -144,6 +149,7 @@ impl SignOn {
             oidc,
             introspection,
             login,
+            token_sessions: before.map_or_else(Arc::default, |before| Arc::clone(&before.token_sessions)),
             meter: Meter::new(settings.limits.requests),
             failures: before.map_or_else(Arc::default, |before| Arc::clone(&before.failures)),
             settings,
@@ -161,6 +167,41 @@ impl SignOn {
     /// The dashboard's own login, where it has one.
     pub fn login(&self) -> Option<&Arc<Login>> {
         self.login.as_ref()
+    }
+
+    /// Returns whether people can sign on to the dashboard with a token.
+    pub fn has_token_login(&self) -> bool {
+        !self.settings.tokens.is_empty()
+    }
+
+    /// Begins a session of a person who typed an API token. A wrong one counts as a failed attempt of the address.
+    pub fn begin_session(&self, token: &str, evidence: &Evidence<'_>) -> Result<Begun, Refused> {
+        let &Evidence { headers, peer, client, now, .. } = evidence;
+        let is_relayed =
+            matches!(self.settings.proxy.as_ref().map(|proxy| proxy.read(headers, peer)), Some(Ok(Said::Nobody)));
+        let attempt = Attempt { client, is_relayed, now };
+        if !token.starts_with(token::PREFIX) {
+            return Err(self.failed(attempt, None, NO_API_TOKEN));
+        }
+        match self.look_at_token(token, attempt)? {
+            Looked::Known(identity) => {
+                let principal = identity.principal().expect("a token that was found has a principal");
+                Ok(self.token_sessions.begin(token, Arc::clone(principal), now))
+            }
+            Looked::Ask(_) => unreachable!("an API token is looked up, not asked about"),
+        }
+    }
+
+    /// Ends all sessions of the name that this cookie is of. Returns the name.
+    pub fn end_session(&self, sealed: &str, now: Now) -> Option<Arc<str>> {
+        let by_provider = self.login.as_ref().and_then(|login| login.end(sealed, now));
+        by_provider.or_else(|| self.token_sessions.end(sealed, &self.tokens, now))
+    }
+
+    /// The principal of a session, by the provider or by a token.
+    fn session(&self, sealed: &str, now: Now) -> Option<Principal> {
+        let by_provider = self.login.as_ref().and_then(|login| login.session(sealed, now));
+        by_provider.or_else(|| self.token_sessions.session(sealed, &self.tokens, now))
     }
 
     /// Counts a request of this caller, or returns in how many seconds to come back.
@@ -194,8 +235,8 @@ impl SignOn {
                 return Err(self.failed(attempt, None, "the Authorization header is there more than once"));
             }
         }
-        if let (Some(login), Some(session)) = (&self.login, SESSION_COOKIE.sent(headers, evidence.is_encrypted))
-            && let Some(principal) = login.session(session, now)
+        if let Some(session) = SESSION_COOKIE.sent(headers, evidence.is_encrypted)
+            && let Some(principal) = self.session(session, now)
         {
             return Ok(Looked::Known(principal.into()));
         }

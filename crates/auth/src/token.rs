@@ -68,8 +68,12 @@ impl Tokens {
     /// Looked up by digest: the time this takes depends on the digest of the token sent, which tells nothing about the
     /// known digests. The comparison that decides takes constant time all the same.
     pub(crate) fn find(&self, token: &[u8], now_s: u64) -> Found {
-        let digest = Digest::of(token);
-        match self.0.get_key_value(&digest) {
+        self.find_digest(&Digest::of(token), now_s)
+    }
+
+    /// The same for a digest that a sealed cookie has.
+    pub(crate) fn find_digest(&self, digest: &Digest, now_s: u64) -> Found {
+        match self.0.get_key_value(digest) {
             Some((known, found)) if verify_slices_are_equal(known.bytes(), digest.bytes()).is_ok() => {
                 if found.expires_at_s.is_some_and(|expires_at_s| expires_at_s <= now_s) {
                     Found::Expired

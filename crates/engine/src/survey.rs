@@ -71,6 +71,8 @@ pub struct ResourceLine {
     pub longest_wait_us: Option<u64>,
     /// Time until the clock alone changes the first of its holders: it expires, or its grace ends.
     pub next_expiry_us: Option<u64>,
+    /// The ttl of that holder's lease, to compare that time with; `None` for a grace.
+    pub next_expiry_ttl_us: Option<u64>,
     /// The name of the client in its lowest used slot: a lock's holder or last holder, elsewhere the name it signed on
     /// with.
     pub holder: Option<Arc<str>>,
@@ -229,8 +231,8 @@ impl State {
             _ if resource.slots.used() > 0 => ResourceState::Held,
             _ => ResourceState::Free,
         };
-        let holders = resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| self.claims[cix].due_at());
-        let first_due = holders.min().filter(|&due_at| due_at != crate::Time::NEVER);
+        let holders = resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| (self.claims[cix].due_at(), cix));
+        let first_due = holders.min_by_key(|&(due_at, _)| due_at).filter(|&(due_at, _)| due_at != crate::Time::NEVER);
         ResourceLine {
             resource: resource.key.clone(),
             capacity: resource.capacity,
@@ -239,7 +241,11 @@ impl State {
             waiting: resource.waiting,
             state,
             longest_wait_us: resource.queue_head.some().map(|cix| now.at.since(self.claims[cix].created_at)),
-            next_expiry_us: first_due.map(|due_at| due_at.since(now.at)),
+            next_expiry_us: first_due.map(|(due_at, _)| due_at.since(now.at)),
+            next_expiry_ttl_us: first_due
+                .map(|(_, cix)| &self.claims[cix])
+                .filter(|c| c.status == Status::Active)
+                .map(|c| c.ttl_us),
             holder: first_holder.and_then(|claim| claim.client().cloned()),
             metadata: first_holder.and_then(|claim| self.shown_of(claim).1),
         }

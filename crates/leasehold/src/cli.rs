@@ -216,7 +216,7 @@ pub(crate) struct TokenNewArgs {
     #[arg(long)]
     pub(crate) role: Vec<String>,
 
-    /// The day or time from which it is refused, such as 2027-01-31
+    /// The day or time from which it is refused, such as 2027-01-31 or 2027-01-31T18:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
 }
@@ -231,7 +231,7 @@ pub(crate) struct PolicyExplainArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
 
-    /// A group the caller is in; may be given more than once
+    /// A group the caller is in; may be given more than once [default: those of the tokens of that name in the file]
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Vec<String>,
 

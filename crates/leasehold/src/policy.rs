@@ -1,6 +1,8 @@
 //! `leasehold policy explain`: whether a caller may do something, and which rule decides.
 
-use leasehold_auth::{Action, Identity, Principal, Source, Target};
+use std::sync::Arc;
+
+use leasehold_auth::{Action, Identity, Principal, Settings, Source, Target};
 use leasehold_engine::Kind;
 
 use crate::cli::PolicyExplainArgs;
@@ -26,12 +28,13 @@ fn explanation(args: &PolicyExplainArgs) -> Result<(String, bool), String> {
     let loaded = config::load(&serve, std::env::vars_os(), |path| std::fs::read_to_string(path));
     let sign_on = loaded.map_err(|error| error.to_string())?.config.sign_on;
     let sign_on = sign_on.ok_or("there is no [auth] in the configuration, so every caller may do everything")?;
+    let groups = args.group.iter().map(|group| group.as_str().into()).collect();
     let who = match &args.user {
         None if args.group.is_empty() => Identity::ANONYMOUS,
         None => return Err("--group needs --user: a caller in a group has a name".to_owned()),
         Some(user) => Principal {
             name: user.as_str().into(),
-            groups: args.group.iter().map(|group| group.as_str().into()).collect(),
+            groups: if args.group.is_empty() { groups_of(&sign_on, user) } else { groups },
             source: Source::Token,
         }
         .into(),
@@ -52,4 +55,13 @@ fn explanation(args: &PolicyExplainArgs) -> Result<(String, bool), String> {
     let target = if action.is_service_wide() { Target::Service } else { target };
     let explanation = sign_on.policy.explain(&who, action, target);
     Ok((explanation.to_string(), explanation.is_allowed()))
+}
+
+/// The groups that the tokens of this name have in the file. Those of other callers are not known here.
+fn groups_of(sign_on: &Settings, user: &str) -> Vec<Arc<str>> {
+    let tokens = sign_on.tokens.iter().filter(|token| &*token.name == user);
+    let mut groups: Vec<Arc<str>> = tokens.flat_map(|token| token.groups.iter().cloned()).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
 }

@@ -1,6 +1,9 @@
 //! `leasehold restore`: a backup becomes the data of a server again. Existing data is moved aside, never deleted. The
 //! journal decides how far the counters jump, and survives a crash in the middle.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
@@ -29,6 +32,10 @@ fn restore(args: &RestoreArgs) -> Result<String, Failure> {
             args.from.display()
         )));
     }
+    if let Some(problem) = no_backup(&args.from) {
+        let from = args.from.display();
+        return Err(Failure::usage(format!("--from must be a file that leasehold backup wrote, but {from} {problem}")));
+    }
     let data = data::directory(args.data.as_deref())?;
     let now = SystemTime::now();
     let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -54,3 +61,20 @@ fn restore(args: &RestoreArgs) -> Result<String, Failure> {
         examined.head,
     ))
 }
+
+/// Says why a file cannot be a backup, as far as its first bytes tell. A damaged one is found later, and called so.
+fn no_backup(file: &Path) -> Option<String> {
+    let mut head = [0; SQLITE.len()];
+    match File::open(file).and_then(|mut file| file.read_exact(&mut head)) {
+        Ok(()) if &head == SQLITE => None,
+        Ok(()) => Some("is another kind of file; nothing was changed".to_owned()),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            Some("is too short for one; nothing was changed".to_owned())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("does not exist".to_owned()),
+        Err(error) => Some(format!("could not be read: {error}")),
+    }
+}
+
+/// The first bytes of every database file.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";

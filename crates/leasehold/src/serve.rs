@@ -123,7 +123,8 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     // Before the socket, so that a signal that comes early is not lost.
     let told = told_to_stop().context("signals cannot be waited for")?;
     let guard = sign_on::start(config.sign_on.clone())?;
-    let observer = Arc::new(Observer::of_many(config.settings.events_kept, args.partitions().number()));
+    let observer = Observer::of_many(config.settings.events_kept, args.partitions().number());
+    let observer = Arc::new(observer.logging_renewals(config.settings.log_renewals));
     let tls = config.tls.as_ref().map(|files| Keeper::start(files, &observer)).transpose()?.map(Arc::new);
     let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone() };
     let partitions = args.partitions();

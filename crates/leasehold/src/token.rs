@@ -1,8 +1,11 @@
 //! `leasehold token new`: makes an API token. The token is printed once; its digest goes into the configuration.
 
+use std::time::SystemTime;
+
 use leasehold_auth::token::make;
 
 use crate::cli::TokenNewArgs;
+use crate::config::read_time;
 use crate::exit::Exit;
 
 pub(crate) fn new(args: &TokenNewArgs) -> Exit {
@@ -11,6 +14,14 @@ pub(crate) fn new(args: &TokenNewArgs) -> Exit {
             eprintln!("leasehold: {flag} {problem}, got {name:?}");
             return Exit::Usage;
         }
+    }
+    if let Some(expires) = &args.expires
+        && let Err(problem) = check_end(expires, SystemTime::now())
+    {
+        eprintln!(
+            "leasehold: --expires must be a day such as 2027-01-31 or an RFC 3339 time, but {expires:?} {problem}"
+        );
+        return Exit::Usage;
     }
     let (token, digest) = make();
     let quoted = |text: &String| toml::Value::from(text.as_str()).to_string();
@@ -28,4 +39,35 @@ pub(crate) fn new(args: &TokenNewArgs) -> Exit {
         eprintln!("expires = {}", quoted(expires));
     }
     Exit::Done
+}
+
+/// Checks that the configuration would understand this time, and that the token is good for a while.
+fn check_end(expires: &str, now: SystemTime) -> Result<(), &'static str> {
+    let at_s = read_time(expires)?;
+    let now_s = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    if at_s > now_s { Ok(()) } else { Err("is in the past") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_token_ends_at_a_time_that_the_configuration_understands() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        for good in ["2027-02-01", "2027-01-15T08:00:01Z", "9999-12-30"] {
+            assert_eq!(check_end(good, now), Ok(()), "{good}");
+        }
+        for (bad, expected) in [
+            ("tomorrow", "is neither, or before 1970"),
+            ("", "is neither, or before 1970"),
+            ("2027-02-30", "is neither, or before 1970"),
+            ("1969-01-01", "is neither, or before 1970"),
+            ("2027-01-15T08:00:00Z", "is in the past"),
+        ] {
+            assert_eq!(check_end(bad, now), Err(expected), "{bad}");
+        }
+    }
 }

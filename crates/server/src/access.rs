@@ -1,7 +1,8 @@
 //! The log line of a request. Its path is there as a pattern only: the real one may hold a pool id, which is a
 //! credential.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -16,11 +17,22 @@ pub(crate) struct Route {
     method: Method,
     /// `None` while nothing is known to serve it.
     pub(crate) pattern: Option<&'static str>,
+    /// The name that the caller signed on with, where there is an access log to show it.
+    pub(crate) caller: Option<Arc<str>>,
+}
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The other end of the connection.
+    pub(crate) peer: SocketAddr,
+    /// The address of the caller: the peer's, or the one that a trusted proxy names.
+    pub(crate) client: IpAddr,
 }
 
 impl Route {
     pub(crate) fn unknown(method: &Method) -> Self {
-        Route { dialect: Dialect::Other, method: method.clone(), pattern: None }
+        Route { dialect: Dialect::Other, method: method.clone(), pattern: None, caller: None }
     }
 
     /// A method can be made up by the caller and be as long as a head may be, so it is cut.
@@ -38,7 +50,7 @@ impl Route {
     pub(crate) fn log(
         &self,
         id: &RequestId,
-        client: IpAddr,
+        Origin { peer, client }: Origin,
         status: StatusCode,
         took: Duration,
         is_access_logged: bool,
@@ -52,11 +64,12 @@ impl Route {
         // To the microsecond: more digits than that are noise.
         let took_ms = f64::from(u32::try_from(took.as_micros()).unwrap_or(u32::MAX)) / 1e3;
         if is_access_logged {
-            tracing::info!(target: "leasehold::access", request, %client, method, route, status, took_ms, "answered");
+            let caller = self.caller.as_deref();
+            tracing::info!(target: "leasehold::access", request, %client, %peer, caller, method, route, status, took_ms, "answered");
         } else if status >= 400 {
-            tracing::debug!(request, %client, method, route, status, took_ms, "refused");
+            tracing::debug!(target: "leasehold::refused", request, %client, %peer, method, route, status, took_ms, "refused");
         } else {
-            tracing::trace!(request, %client, method, route, status, took_ms, "answered");
+            tracing::trace!(target: "leasehold::answered", request, %client, method, route, status, took_ms, "answered");
         }
     }
 }

@@ -8,16 +8,18 @@ use std::time::Instant;
 
 use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use leasehold_auth::Identity;
 
-use crate::access::Route;
+use crate::access::{Origin, Route};
 use crate::audit_log::AuditLog;
 use crate::auth::{self, Audit, Audited, From, Guard};
 use crate::document;
 use crate::driver::Handle;
-use crate::faces::{Answering, Audience, Call, Endpoint, Readiness, Received, Service, complete, endpoints};
+use crate::faces::{
+    Answering, Audience, Call, Endpoint, Queueing, Readiness, Received, Service, complete, endpoints, person,
+};
 use crate::http::response::POSITION;
 use crate::http::router::Router;
 use crate::http::{Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site};
@@ -42,6 +44,8 @@ pub struct App {
 #[derive(Debug)]
 enum Asked {
     Call(Call),
+    /// A person with a browser is not let in.
+    Person(Box<Problem>),
     /// May a page of another site call?
     Preflight {
         is_private_network: bool,
@@ -87,8 +91,8 @@ impl App {
         let name = observer.digester().service().try_into().expect("hex digits make a header value");
         let Settings { is_loopback, public_url, allowed_hosts, allow_origin, .. } = &settings;
         let site = Site::new(*is_loopback, public_url.as_deref(), allowed_hosts, allow_origin);
-        let (guard, readiness) = (Arc::default(), Readiness::default());
-        let service = Service { settings, driver, observer, guard, document, readiness };
+        let (guard, readiness, queueing) = (Arc::default(), Readiness::default(), Queueing::default());
+        let service = Service { settings, driver, observer, guard, document, readiness, queueing };
         App { service, router, site, audit: None, name }
     }
 
@@ -108,8 +112,22 @@ impl App {
     /// From bytes to a call that makes sense and is allowed.
     async fn understand(self: Arc<Self>, came: Box<Came>, body: Incoming) -> (Told, Result<Understood, Problem>) {
         let mut told = Told { route: Route::unknown(&came.parts.method), audited: None };
-        let understood = self.parse(&came, body, &mut told).await;
+        let understood = match self.parse(&came, body, &mut told).await {
+            Err(problem) if self.is_for_a_person(&problem, &came.parts) => {
+                Ok(Understood { asked: Asked::Person(Box::new(problem)), audit: None })
+            }
+            understood => understood,
+        };
         (told, understood)
+    }
+
+    /// Returns whether a refusal is shown as a page: a person is to sign on, or lacks a right. Where the provider is the
+    /// only way to sign on, the browser is sent there at once.
+    fn is_for_a_person(&self, problem: &Problem, parts: &Parts) -> bool {
+        problem.is_about_sign_on()
+            && person::looks(parts)
+            && (problem.status != StatusCode::SEE_OTHER
+                || self.service.guard.current().is_some_and(|sign_on| sign_on.has_token_login()))
     }
 
     async fn parse(&self, came: &Came, body: Incoming, told: &mut Told) -> Result<Understood, Problem> {
@@ -133,6 +151,9 @@ impl App {
         let Service { settings, driver, observer, guard, .. } = service;
         let counted = &observer.metrics.sign_ins;
         let caller = guard.admit(endpoint.admission(), parts, from, settings, || driver.now(), counted).await?;
+        if settings.access_log {
+            told.route.caller = caller.as_ref().and_then(|caller| caller.identity.name().cloned());
+        }
         let body = &request::read_body(form, body, settings.http.body_timeout, &settings.http.unended).await?;
         let mut call = endpoint.parse(&Received { settings, parts, params, body, from }, service)?;
         if let Some(log) = &self.audit {
@@ -150,6 +171,7 @@ impl App {
     fn answer<'a>(&'a self, asked: Asked, id: &'a RequestId) -> Answering<'a> {
         match asked {
             Asked::Call(call) => call.answer(&self.service, id),
+            Asked::Person(problem) => Box::pin(ready(Ok(person::page(&problem, id)))),
             Asked::Preflight { is_private_network } => Box::pin(ready(Ok(site::preflight(id, is_private_network)))),
         }
     }
@@ -188,6 +210,7 @@ impl Handler for App {
         let foreign_origin = self.site.foreign_origin(&parts.headers);
         // On the heap, and gone before a caller is parked: the parts of a request would otherwise have their place in
         // every waiter's memory.
+        let peer_addr = peer.addr;
         let client = client_of(peer.addr.ip(), &parts.headers, &self.service.settings.trusted_proxies);
         let is_https_only = self.service.settings.speaks_tls && !is_this_machine(&parts);
         let came = Box::new(Came { parts, peer, client, id: id.clone() });
@@ -218,7 +241,8 @@ impl Handler for App {
             }
             let (status, took) = (response.status(), came_at.elapsed());
             self.service.observer.metrics.request(route.dialect, status.as_u16(), took);
-            route.log(&id, client, status, took, self.service.settings.access_log);
+            let origin = Origin { peer: peer_addr, client };
+            route.log(&id, origin, status, took, self.service.settings.access_log);
             told.answered(route.method(), route.pattern(), status);
             response
         })

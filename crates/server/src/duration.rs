@@ -26,6 +26,10 @@ pub enum DurationError {
     NoUnit,
     #[error("has an unknown unit, use one of us, ms, s, m, h")]
     UnknownUnit,
+    #[error("has no unit, write one of ms, s, m, h, d after the number")]
+    NoUnitOrDays,
+    #[error("has an unknown unit, use one of us, ms, s, m, h, d")]
+    UnknownUnitNorDays,
     #[error("is negative")]
     Negative,
     #[error("is too long")]
@@ -63,7 +67,12 @@ pub fn parse_setting(text: &str) -> Result<u64, DurationError> {
     if text.starts_with('-') {
         return Err(DurationError::Negative);
     }
-    Ok(whole_us(parse_ns(text, setting_unit)?))
+    let duration_ns = parse_ns(text, setting_unit).map_err(|error| match error {
+        DurationError::NoUnit => DurationError::NoUnitOrDays,
+        DurationError::UnknownUnit => DurationError::UnknownUnitNorDays,
+        error => error,
+    })?;
+    Ok(whole_us(duration_ns))
 }
 
 /// In microseconds: nothing only if it was nothing.
@@ -283,7 +292,7 @@ mod tests {
         assert_eq!(parse_setting("0"), Ok(0));
         assert_eq!(parse_setting("-5s"), Err(DurationError::Negative));
         assert_eq!(parse_setting("+5s"), Err(DurationError::Malformed));
-        assert_eq!(parse_setting("5"), Err(DurationError::NoUnit));
+        assert_eq!(parse_setting("5"), Err(DurationError::NoUnitOrDays));
     }
 
     #[test]

@@ -12,6 +12,7 @@ const H_US: u64 = 3600 * S_US;
 
 /// How the service behaves. Durations are in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Settings {
     /// After a lock expired: how long only its last holder may come back.
     pub grace_us: u64,
@@ -51,6 +52,10 @@ pub struct Settings {
     pub waiters_max: usize,
     /// `true` if every request gets a line in the log, `false` if only failed ones do.
     pub access_log: bool,
+    /// `true` if renewals of locks are logged at `info`, `false` if at `debug`.
+    pub log_renewals: bool,
+    /// The kind of the store, in a word for people.
+    pub store: &'static str,
     /// Events kept in memory for later readers.
     pub events_kept: usize,
     /// The limits of the HTTP side.
@@ -87,6 +92,8 @@ impl Default for Settings {
             store_timeout_us: 10 * S_US,
             waiters_max: 100_000,
             access_log: false,
+            log_renewals: false,
+            store: "sqlite",
             events_kept: 100_000,
             http: HttpLimits::default(),
         }

@@ -6,6 +6,7 @@
 //! /callback ─ finish ─ code + verifier ─▶ provider ─▶ id token   cookie: session (name, groups, until when)
 //! ```
 
+pub mod by_token;
 mod ended;
 mod seal;
 #[cfg(test)]

@@ -262,8 +262,18 @@ impl Names {
 }
 
 fn resource_line(line: &ResourceLine) -> String {
-    let ResourceLine { resource, capacity, in_use, waiting, state, longest_wait_us, next_expiry_us, holder, metadata } =
-        line;
+    let ResourceLine {
+        resource,
+        capacity,
+        in_use,
+        waiting,
+        state,
+        longest_wait_us,
+        next_expiry_us,
+        holder,
+        metadata,
+        ..
+    } = line;
     let mut parts = vec![format!("{} {}", key(resource), state.as_str())];
     parts.push(format!("{in_use} of {capacity} in use, {waiting} waiting"));
     parts.extend(longest_wait_us.map(|us| format!("longest {}", duration(us))));

@@ -74,7 +74,7 @@ pub(crate) enum Rule {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 35] = [
+pub(crate) static KEYS: [Key; 36] = [
     Key {
         name: "listen",
         rule: Rule::Address,
@@ -263,6 +263,12 @@ pub(crate) static KEYS: [Key; 35] = [
         rule: Rule::Bool,
         default: Default::Of(|s| s.access_log.to_string()),
         help: "One line in the log for every request",
+    },
+    Key {
+        name: "log_renewals",
+        rule: Rule::Bool,
+        default: Default::Of(|s| s.log_renewals.to_string()),
+        help: "Log renewals of locks at info instead of debug",
     },
     Key {
         name: "audit_log",
@@ -534,10 +540,14 @@ pub(crate) fn read_origins(text: &str) -> Result<Vec<String>, String> {
     text.split(',').map(read).collect()
 }
 
+/// The whole sentence about a setting that this program has no use for.
+pub(crate) const NO_TRACES: &str =
+    "but this program was built without traces: build it with --features otlp, or leave the setting out";
+
 /// Where traces go: plain http, as a collector is usually next door, and only where they can be made.
 pub(crate) fn read_collector(text: &str) -> Result<String, String> {
     if !cfg!(feature = "otlp") {
-        return Err("is of no use, as this program was built without the feature otlp".to_owned());
+        return Err(NO_TRACES.to_owned());
     }
     if text.starts_with("https://") {
         return Err("begins with https://, send traces to a collector nearby".to_owned());

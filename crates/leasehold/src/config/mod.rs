@@ -27,6 +27,7 @@ mod tls;
 pub(crate) use args::{Flags, ServeArgs};
 pub(crate) use keys::{Address, AuditTo};
 use keys::{KEYS, Key, Rule};
+pub(crate) use sign_on::read_time;
 use sources::{Given, Layer, Source};
 pub(crate) use tls::{NamedFile, TlsFiles};
 
@@ -181,6 +182,8 @@ impl Chosen {
             store_timeout_us: self.duration("store_timeout")?,
             waiters_max: usize::try_from(self.integer("waiters_max")?).expect("its range fits"),
             access_log: self.required("access_log", keys::read_bool)?,
+            log_renewals: self.required("log_renewals", keys::read_bool)?,
+            store: if self.required("memory", keys::read_bool)? { "memory" } else { "sqlite" },
             events_kept: usize::try_from(self.integer("events_kept")?).expect("its range fits"),
             http: HttpLimits {
                 connections_max: u32::try_from(self.integer("connections_max")?).expect("its range fits"),
@@ -238,6 +241,9 @@ impl Chosen {
         let value = given.text.to_str().ok_or_else(|| "is not UTF-8".to_owned()).and_then(read);
         value.map(Some).map_err(|problem| {
             let text = given.text.to_string_lossy();
+            if problem == keys::NO_TRACES {
+                return ConfigError::new(format!("{name} is set ({}), {problem}", given.source));
+            }
             ConfigError::new(format!("{name} must be {}, but {text:?} {problem} ({})", key.rule, given.source))
         })
     }

@@ -307,7 +307,7 @@ fn read_url(text: &str, allow_http: bool) -> Result<String, &'static str> {
 }
 
 /// A day, from its beginning in UTC, or a point in time. In seconds since 1970.
-fn read_time(text: &str) -> Result<u64, &'static str> {
+pub(crate) fn read_time(text: &str) -> Result<u64, &'static str> {
     let timestamp = text.parse::<Timestamp>().ok().or_else(|| {
         let date: civil::Date = text.parse().ok()?;
         date.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())

@@ -183,7 +183,7 @@ fn mistakes_are_told_with_key_problem_and_line() {
         ),
         (
             oidc("issuer = \"https://x\"\naudience = \"y\"\nkeys_cooldown = \"5\""),
-            "auth.oidc.keys_cooldown must be a duration from 1s to 1h, but \"5\" has no unit, write one of ms, s, m, h after the number (file f line 4)",
+            "auth.oidc.keys_cooldown must be a duration from 1s to 1h, but \"5\" has no unit, write one of ms, s, m, h, d after the number (file f line 4)",
         ),
         (
             oidc("issuer = \"https://x\"\naudience = \"y\"\nclient_secret = \"z\""),

@@ -131,13 +131,27 @@ pub(crate) struct File {
 /// Tables of the file, beside the keys.
 const TABLES: [&str; 3] = ["auth", "policy", "limits"];
 
+/// The usual mistakes, as the writer of a file would say them. The line itself is not repeated: it may be a secret.
+fn in_words(message: &str) -> String {
+    let known = [
+        ("string values must be quoted", "there is no value after the =, or a text is not in quotes (name = \"text\")"),
+        ("key with no value", "there is no = and value after a name (name = value)"),
+        ("unclosed array table", "a heading is not closed ([[name]])"),
+        ("unclosed table", "a heading is not closed ([name])"),
+        ("invalid basic string", "a text is not closed by its quote, or has an escape that there is not"),
+        ("duplicate key", "a name is there a second time"),
+    ];
+    let found = known.iter().find(|(theirs, _)| message.starts_with(theirs));
+    found.map_or_else(|| message.replace('\n', ", "), |(_, ours)| (*ours).to_owned())
+}
+
 /// Reads a file's text. Unknown keys are refused by name.
 pub(crate) fn file(path: &Path, text: &str, read: sign_on::Read<'_>) -> Result<File, ConfigError> {
     let shown = path.display();
     let line_at = |offset: usize| 1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count();
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(span.start));
-        ConfigError::new(format!("{shown} line {line} is not TOML: {}", error.message().replace('\n', ", ")))
+        ConfigError::new(format!("{shown} line {line} is not TOML: {}", in_words(error.message())))
     })?;
     let has = |key: &str| table.get_ref().keys().any(|name| name.get_ref() == key);
     let mut layer = Layer::new();

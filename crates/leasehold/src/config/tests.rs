@@ -121,6 +121,7 @@ fn every_key_can_be_set_in_every_way() {
         ("log_format", "json", r#""json""#),
         ("log_level", "debug", r#""debug""#),
         ("access_log", "true", "true"),
+        ("log_renewals", "true", "true"),
     ] {
         let key = Key::find(key).unwrap();
         let flag = key.flag();
@@ -186,7 +187,7 @@ fn mistakes_are_told_with_key_problem_and_range() {
             &["--grace", "5"][..],
             &[][..],
             "",
-            r#"grace must be a duration from 0s to 24h, but "5" has no unit, write one of ms, s, m, h after the number (flag --grace)"#,
+            r#"grace must be a duration from 0s to 24h, but "5" has no unit, write one of ms, s, m, h, d after the number (flag --grace)"#,
         ),
         (
             &["--grace", "25h"],
@@ -210,7 +211,7 @@ fn mistakes_are_told_with_key_problem_and_range() {
             &["--config", "f"],
             &[],
             "grace = 5",
-            r#"grace must be a duration from 0s to 24h, but "5" has no unit, write one of ms, s, m, h after the number (file f line 1)"#,
+            r#"grace must be a duration from 0s to 24h, but "5" has no unit, write one of ms, s, m, h, d after the number (file f line 1)"#,
         ),
         (
             &["--config", "f"],
@@ -231,7 +232,20 @@ fn mistakes_are_told_with_key_problem_and_range() {
             r#"f line 3 has the unknown key "max_tll", did you mean ttl_max?"#,
         ),
         (&["--config", "f"], &[], "colour = 5", r#"f line 1 has the unknown key "colour""#),
-        (&["--config", "f"], &[], "grace = \"1s\"\ngrace = \"2s\"", "f line 2 is not TOML: duplicate key"),
+        (&["--config", "f"], &[], "# x\n[auth\n", "f line 2 is not TOML: a heading is not closed ([name])"),
+        (&["--config", "f"], &[], "grace", "f line 1 is not TOML: there is no = and value after a name (name = value)"),
+        (
+            &["--config", "f"],
+            &[],
+            "grace =\n",
+            r#"f line 1 is not TOML: there is no value after the =, or a text is not in quotes (name = "text")"#,
+        ),
+        (
+            &["--config", "f"],
+            &[],
+            "grace = \"1s\"\ngrace = \"2s\"",
+            "f line 2 is not TOML: a name is there a second time",
+        ),
         (
             &["--listen", "8080"],
             &[],
@@ -365,8 +379,8 @@ fn traces_need_a_build_that_makes_them_and_a_collector_nearby() {
         assert_eq!(said("http://localhost:4318"), Ok(()));
         assert!(said("https://traces.example").unwrap_err().contains("collector nearby"));
     } else {
-        let expected = "otlp_endpoint must be a URL such as http://localhost:4318, but \"http://localhost:4318\" is of no use, as \
-                        this program was built without the feature otlp (flag --otlp-endpoint)";
+        let expected = "otlp_endpoint is set (flag --otlp-endpoint), but this program was built without traces: build it with \
+                        --features otlp, or leave the setting out";
         assert_eq!(said("http://localhost:4318").unwrap_err(), expected);
     }
 }

@@ -72,6 +72,11 @@ fn mistakes_are_named_in_one_sentence_and_exit_with_2() {
         (&["serve", "--count-max", "0"], &["count_max must be an integer from 1 to 1000000", "\"0\""]),
         (&["serve", "--listen", "8080"], &["listen must be an address", "\"8080\""]),
         (&["serve", "--memory", "--data", "x"], &["--memory", "--data", "cannot be used with"]),
+        (&["serve", "--max-ttl", "1w"], &["max_ttl must be a duration", "use one of us, ms, s, m, h, d"]),
+        (&["token", "new", "--name", "ci", "--expires", "tomorrow"], &["--expires must be a day such as 2027-01-31"]),
+        (&["token", "new", "--name", "ci", "--expires", "2001-01-31"], &["\"2001-01-31\" is in the past"]),
+        (&["restore", "--from", file, "--data", nowhere], &["--from must be a file that leasehold backup wrote", file]),
+        (&["restore", "--from", nowhere, "--data", nowhere], &["does not exist"]),
         (&["serve", "--colour"], &["unexpected argument '--colour'"]),
         (&["server"], &["unrecognized subcommand 'server'"]),
     ] {
@@ -80,6 +85,30 @@ fn mistakes_are_named_in_one_sentence_and_exit_with_2() {
         for part in parts {
             assert!(said.contains(part), "{args:?} should say {part:?} and says {said}");
         }
+    }
+}
+
+#[test]
+fn a_policy_is_explained_with_the_groups_that_a_token_has_in_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leasehold.toml");
+    let token = |name: &str, group: &str| {
+        format!("[[auth.token]]\nname = \"{name}\"\ndigest = \"sha256:{}\"\ngroups = [\"{group}\"]\n", "0".repeat(64))
+    };
+    let policy = "[[policy]]\ngroups = [\"builders\"]\nactions = [\"acquire\"]\n";
+    std::fs::write(&file, format!("{}{policy}", token("ci", "builders"))).unwrap();
+    let explain = |more: &[&str]| {
+        let mut args = vec!["policy", "explain", "--config", file.to_str().unwrap(), "--action", "acquire"];
+        args.extend(["--resource", "claim:x"]);
+        args.extend(more);
+        run(&args)
+    };
+    let (code, said, _) = explain(&["--user", "ci"]);
+    assert_eq!(code, Some(0), "{said}");
+    // A group that is given counts in place of those; a name that the file does not have is in none.
+    for more in [&["--user", "ci", "--group", "guests"][..], &["--user", "ann"]] {
+        let (code, said, _) = explain(more);
+        assert_eq!(code, Some(1), "{more:?}: {said}");
     }
 }
 

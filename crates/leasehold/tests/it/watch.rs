@@ -73,8 +73,9 @@ fn the_manual_explains_every_metric_and_no_other() {
     let families = classic.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let exposed: BTreeSet<_> = families.map(|(name, _)| name.to_owned()).collect();
     let rows = text_of("docs/operations.md");
-    let rows = rows.lines().filter_map(|line| line.strip_prefix("| `leasehold_")?.split_once('`'));
-    let explained: BTreeSet<_> = rows.map(|(name, _)| format!("leasehold_{name}")).collect();
+    let rows = rows.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name);
+    let is_metric = |name: &&str| name.starts_with("leasehold_") || name.starts_with("process_");
+    let explained: BTreeSet<_> = rows.filter(is_metric).map(str::to_owned).collect();
     assert_eq!(explained, exposed, "docs/operations.md (left) against /metrics (right)");
 }
 

@@ -58,9 +58,9 @@ impl Audit {
 }
 
 /// A user logged in to the dashboard.
-pub(crate) fn logged_in(who: &str, id: &RequestId) {
+pub(crate) fn logged_in(who: &str, source: &str, id: &RequestId) {
     let request = id.as_str();
-    tracing::info!(target: TARGET, who, source = "oidc", action = "login", on = "the dashboard", outcome = "done", request, "audit");
+    tracing::info!(target: TARGET, who, source, action = "login", on = "the dashboard", outcome = "done", request, "audit");
 }
 
 /// A user logged out, and all sessions of the name ended.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use http::request::Parts;
+use leasehold_auth::login::by_token::Begun;
 use leasehold_auth::sign_on::Looked;
 use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
 
@@ -87,6 +88,23 @@ impl Guard {
     /// Returns whether the login of this name is finished for the first time.
     pub(crate) fn is_first_finish(&self, name: &str, now: Now) -> bool {
         self.flows.is_first(name, now)
+    }
+
+    /// Begins the session of a person who typed an API token.
+    pub(crate) fn begin_session(
+        sign_on: &SignOn,
+        token: &str,
+        headers: &HeaderMap,
+        from: From<'_>,
+        settings: &Settings,
+        now: Now,
+        counted: &SignIns,
+    ) -> Result<Begun, Problem> {
+        let begun = sign_on.begin_session(token, &from.evidence(headers, settings.is_encrypted(), now));
+        begun.map_err(|refused| {
+            counted.refused(source_of(&refused), false);
+            words::refused(&refused)
+        })
     }
 
     /// Identifies the caller. `None` where the endpoint needs no identity.

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{Method, Response};
 
 use super::class::Class;
-use super::health::Readiness;
+use super::health::{Queueing, Readiness};
 use crate::auth::{Admission, Caller, Change, From, Guard, Need};
 use crate::driver::Handle;
 use crate::http::router::Params;
@@ -29,6 +29,7 @@ pub(crate) struct Service {
     /// The OpenAPI document of this listener, as it is sent.
     pub(crate) document: Bytes,
     pub(crate) readiness: Readiness,
+    pub(crate) queueing: Queueing,
 }
 
 /// A request as it was received: the head, the path's segments, the whole body, and where it comes from.

@@ -39,8 +39,9 @@ use face::Rows;
 pub(crate) use face::{Received, Service};
 use header::{fingerprint, key_name, plain_seconds_us};
 pub(crate) use header::{idempotency_key, listening};
-pub(crate) use health::Readiness;
+pub(crate) use health::{Queueing, Readiness};
 pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
+pub(crate) use sign_on::person;
 
 pub(crate) use crate::driver::fresh_claim_id;
 use crate::driver::{Answered, Handle, Stamp};

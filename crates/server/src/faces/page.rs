@@ -74,11 +74,16 @@ impl Wanted {
         // Kept, but asked for again each time: a new version of the service is a new page at once.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(ETAG, HeaderValue::try_from(etag).expect("hex digits in quotes"));
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        enclose(headers);
         response
     }
+}
+
+/// Sets the headers that keep a page to itself.
+pub(crate) fn enclose(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
 }
 
 /// Changes with the content: FNV-1a over it. An attacker gains nothing by making two versions look the same.

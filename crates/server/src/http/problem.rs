@@ -108,6 +108,11 @@ impl Problem {
         self
     }
 
+    /// Returns whether the caller is asked to sign on, or has no right to its call.
+    pub fn is_about_sign_on(&self) -> bool {
+        matches!(self.remedy, Some(Remedy::Authenticate(_) | Remedy::Go(_)))
+    }
+
     fn with(mut self, remedy: Remedy) -> Self {
         self.remedy = Some(remedy);
         self

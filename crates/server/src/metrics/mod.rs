@@ -5,6 +5,7 @@
 mod classic;
 mod grid;
 mod histogram;
+mod process;
 mod requests;
 mod sign_ins;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 use leasehold_engine::{Effect, Ending, Kind, What};
 use leasehold_journal::Sizes;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter as Counted;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge as Measured;
@@ -25,6 +26,7 @@ use prometheus_client::registry::{Registry, Unit};
 pub(crate) use classic::{CLASSIC_TYPE, OPENMETRICS_TYPE, accepts_openmetrics, classic};
 use grid::Grid;
 use histogram::Histogram;
+pub(crate) use process::Process;
 pub(crate) use requests::Dialect;
 use requests::Requests;
 pub(crate) use sign_ins::SignIns;
@@ -53,6 +55,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// The store of each partition as it was last looked at: its sizes, its syncs, and whether it is nearly full.
     stores: Mutex<Vec<(Sizes, u64, bool)>>,
+    pub(crate) process: Process,
     requests: Requests,
     pub(crate) sign_ins: SignIns,
     pub(crate) connections: Connections,
@@ -83,6 +86,8 @@ pub(crate) struct Metrics {
     holders: PerKind<Gauge>,
     waiters: PerKind<Gauge>,
     resources: PerKind<Gauge>,
+    oldest_waiter: PerKind<FloatGauge>,
+    longest_queue: PerKind<Gauge>,
     retained: Gauge,
     state_bytes: Gauge,
     state_bytes_max: Gauge,
@@ -172,15 +177,19 @@ impl Metrics {
     pub(crate) fn of_many(partitions: u32) -> Self {
         let mut registry = Registry::with_prefix("leasehold");
         let r = &mut registry;
-        r.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        r.register(
+            "build",
+            "The program: join on its labels to see versions beside other metrics",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         let endings = Family::default();
-        r.register("endings", "Claims ended, by how", endings.clone());
+        r.register("endings", "Claims ended, by how: expired ones are holders that died or forgot to renew, timed_out ones gave up waiting", endings.clone());
         Metrics {
             requests: Requests::register(r),
             sign_ins: SignIns::register(r),
             connections: Connections {
-                open: gauge(r, "connections", "Connections open"),
-                accepted: counter(r, "connections_accepted", "Connections let in"),
+                open: gauge(r, "connections", "Connections open; at connections_max new ones are turned away"),
+                accepted: counter(r, "connections_accepted", "Connections let in since the start"),
                 refused: counter(r, "connections_refused", "Connections turned away, as there were too many"),
                 max: gauge(r, "connections_max", "Connections that may be open (connections_max)"),
                 no_handshake: counter(r, "tls_handshakes_failed", "Connections that ended before TLS was agreed on"),
@@ -196,12 +205,36 @@ impl Metrics {
                 dropped: counter(r, "events_dropped", "Events no reader can resume from any more (events_kept)"),
                 readers_cut: counter(r, "event_readers_cut", "Readers of the event stream that fell too far behind"),
             },
-            grants: per_kind(r, "grants", "Slots granted", None, Counter::default),
-            waits: per_kind(r, "waits", "Claims that had to stand in a queue", None, Counter::default),
-            renewals: per_kind(r, "renewals", "Leases renewed", None, Counter::default),
-            expiries: per_kind(r, "expiries", "Leases that ran out", None, Counter::default),
+            grants: per_kind(r, "grants", "Slots granted, at once or after waiting", None, Counter::default),
+            waits: per_kind(
+                r,
+                "waits",
+                "Claims that had to stand in a queue; beside grants, how contended resources are",
+                None,
+                Counter::default,
+            ),
+            renewals: per_kind(
+                r,
+                "renewals",
+                "Leases renewed by their holders; none for long while leases are held means holders that do not renew",
+                None,
+                Counter::default,
+            ),
+            expiries: per_kind(
+                r,
+                "expiries",
+                "Leases that ran out because their holder did not renew in time",
+                None,
+                Counter::default,
+            ),
             endings: endings_grid(endings),
-            wait: per_kind(r, "wait", "From asking to being granted", Some(Unit::Seconds), wait_histogram),
+            wait: per_kind(
+                r,
+                "wait",
+                "From asking to being granted; 0 for claims that did not have to wait",
+                Some(Unit::Seconds),
+                wait_histogram,
+            ),
             hold: per_kind(
                 r,
                 "hold",
@@ -216,29 +249,71 @@ impl Metrics {
                 Some(Unit::Seconds),
                 Histogram::of_us(100, 2, 16),
             ),
-            commit: histogram(r, "commit", "One durable append", Some(Unit::Seconds), Histogram::of_us(50, 2, 18)),
-            batch_changes: histogram(r, "batch_changes", "Changes in one append", None, Histogram::of_counts(1, 2, 14)),
+            commit: histogram(
+                r,
+                "commit",
+                "Time of one durable append, which every answer of its batch waits for: the disk, mostly",
+                Some(Unit::Seconds),
+                Histogram::of_us(50, 2, 18),
+            ),
+            batch_changes: histogram(
+                r,
+                "batch_changes",
+                "Changes that became durable together in one append: many under load, one for a lone caller",
+                None,
+                Histogram::of_counts(1, 2, 14),
+            ),
             journal_bytes: counter(r, "journal_bytes", "Bytes written to the journal"),
             fsyncs: counter(r, "fsyncs", "Writes that the disk was made to confirm, copying the log not counted"),
-            checkpoints: counter(r, "checkpoints", "Checkpoints written"),
+            checkpoints: counter(
+                r,
+                "checkpoints",
+                "Checkpoints written, each of which shortens what a restart has to read",
+            ),
             tail_bytes: gauge(r, "journal_tail_bytes", "Journal that a restart would replay"),
             checkpoint_bytes: gauge(r, "checkpoint_bytes", "Checkpoint that a restart would read"),
-            file_bytes: gauge(r, "store_bytes", "Size of the store in all"),
+            file_bytes: gauge(r, "store_bytes", "Bytes of the store's files on disk"),
             store_low: gauge(r, "store_low", "1 while the store is nearly full and new claims are refused"),
-            holders: per_kind(r, "holders", "Claims that hold a slot", None, Gauge::default),
-            waiters: per_kind(r, "waiters", "Claims that stand in a queue", None, Gauge::default),
-            resources: per_kind(r, "resources", "Resources known", None, Gauge::default),
+            holders: per_kind(r, "holders", "Claims that hold a slot now", None, Gauge::default),
+            waiters: per_kind(
+                r,
+                "waiters",
+                "Claims that stand in a queue now; at waiters_max new ones are refused",
+                None,
+                Gauge::default,
+            ),
+            resources: per_kind(
+                r,
+                "resources",
+                "Resources that are held, waited for or configured",
+                None,
+                Gauge::default,
+            ),
+            oldest_waiter: per_kind(
+                r,
+                "oldest_waiter",
+                "How long the claim that has waited longest has stood in its queue, 0 while none waits; a value that only grows is a holder that never lets go",
+                Some(Unit::Seconds),
+                FloatGauge::default,
+            ),
+            longest_queue: per_kind(
+                r,
+                "longest_queue",
+                "Claims in the longest queue of one resource, 0 while none waits",
+                None,
+                Gauge::default,
+            ),
             retained: gauge(r, "retained_claims", "Ended claims that can still be read"),
             state_bytes: gauge(r, "state_bytes", "Memory that claims and resources take up, as it is accounted"),
             state_bytes_max: gauge(r, "state_bytes_max", "Memory that they may take up (state_max)"),
-            held_answers: gauge(r, "held_answers", "Answers waiting for the store"),
+            held_answers: gauge(r, "held_answers", "Answers that wait for the store to confirm what they tell"),
             oldest_held_seconds: {
                 let gauge = FloatGauge::default();
                 let help = "How long the oldest answer has been waiting for the store";
                 r.register_with_unit("oldest_held_answer", help, Unit::Seconds, gauge.clone());
                 gauge
             },
-            parked_callers: gauge(r, "parked_callers", "Callers waiting for something to happen"),
+            parked_callers: gauge(r, "parked_callers", "Calls that wait: for a slot, a turn, or the end of a claim"),
             uncharged_seconds: {
                 let counter = Counted::default();
                 let help = "Time that passed and was charged to no lease";
@@ -250,8 +325,28 @@ impl Metrics {
             epoch: gauge(r, "epoch", "Rises by one each time the journal is opened"),
             waiters_max: gauge(r, "waiters_max", "Claims that may stand in queues (waiters_max)"),
             stores: Mutex::new(vec![(Sizes::default(), 0, false); partitions as usize]),
+            process: Process::default(),
             registry,
         }
+    }
+}
+
+/// The queues of each kind, as a survey found them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queues([Queue; 3]);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Queue {
+    longest: u64,
+    oldest_us: u64,
+}
+
+impl Queues {
+    /// A resource of this kind with so many waiters, the first of which has waited so long.
+    pub(crate) fn add(&mut self, kind: Kind, waiting: u32, oldest_us: Option<u64>) {
+        let queue = &mut self.0[kind as usize];
+        queue.longest = queue.longest.max(waiting.into());
+        queue.oldest_us = queue.oldest_us.max(oldest_us.unwrap_or(0));
     }
 }
 
@@ -378,13 +473,16 @@ impl Metrics {
     }
 
     /// The whole exposition as OpenMetrics, with the gauges as they are now.
-    pub(crate) fn expose(&self, readings: Readings, unsent: &Unsent) -> String {
+    pub(crate) fn expose(&self, readings: Readings, Queues(queues): Queues, unsent: &Unsent) -> String {
         let Readings { totals, callers, oldest_held_us, uncharged_us, epoch } = readings;
         for kind in Kind::ALL {
             let counted = totals.of(kind);
             self.holders.of(kind).set(counted.holding as u64);
             self.waiters.of(kind).set(counted.waiting as u64);
             self.resources.of(kind).set(counted.resources as u64);
+            let Queue { longest, oldest_us } = queues[kind as usize];
+            self.longest_queue.of(kind).set(longest);
+            self.oldest_waiter.of(kind).set(Duration::from_micros(oldest_us).as_secs_f64());
         }
         self.retained.set(totals.retained as u64);
         self.state_bytes.set(totals.state_bytes_used);
@@ -398,7 +496,9 @@ impl Metrics {
         self.unsent_bytes.set(unsent.bytes() as u64);
         self.unsent_bytes_max.set(unsent.max() as u64);
         let mut text = String::with_capacity(32 * 1024);
-        encode(&mut text, &self.registry).expect("metrics can be written to memory");
+        encode_registry(&mut text, &self.registry).expect("metrics can be written to memory");
+        self.process.write(&mut text);
+        encode_eof(&mut text).expect("metrics can be written to memory");
         text
     }
 }

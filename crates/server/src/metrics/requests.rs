@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leasehold_engine::Kind;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -31,6 +32,16 @@ impl Dialect {
             Dialect::Other => "other",
         }
     }
+
+    /// The kind of the resources it is about, as the other metrics name it, so that both can be joined.
+    fn kind(self) -> &'static str {
+        match self {
+            Dialect::Pools => Kind::Pool.as_str(),
+            Dialect::Claims => Kind::Claim.as_str(),
+            Dialect::Lock => Kind::Lock.as_str(),
+            Dialect::Other => "none",
+        }
+    }
 }
 
 impl EncodeLabelValue for Dialect {
@@ -42,12 +53,14 @@ impl EncodeLabelValue for Dialect {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     dialect: Dialect,
+    kind: &'static str,
     status: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DialectLabels {
     dialect: Dialect,
+    kind: &'static str,
 }
 
 /// The statuses this service answers with, which bounds the label. (One that is missing here is still counted.)
@@ -69,12 +82,13 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let family = Family::default();
-        registry.register("requests", "Requests answered, by dialect and status", family.clone());
+        registry.register("requests", "Requests answered, by dialect, the kind of resource that it lends (joins with the metrics of kinds), and status", family.clone());
         let durations =
             Family::<DialectLabels, Histogram>::new_with_constructor(request_histogram as fn() -> Histogram);
         let help = "From the head of a request to its answer, the wait its caller asked for included";
         registry.register_with_unit("request", help, Unit::Seconds, durations.clone());
-        let seconds = Dialect::ALL.map(|dialect| durations.get_or_create_owned(&DialectLabels { dialect }));
+        let seconds =
+            Dialect::ALL.map(|dialect| durations.get_or_create_owned(&DialectLabels { dialect, kind: dialect.kind() }));
         let requests = Requests { counters: Grid::new(family.clone()), family, seconds };
         for dialect in Dialect::ALL {
             for status in SHOWN_AT_ONCE {
@@ -90,7 +104,7 @@ impl Requests {
     }
 
     fn count(&self, dialect: Dialect, status: u16, by: u64) {
-        let labels = || RequestLabels { dialect, status };
+        let labels = || RequestLabels { dialect, kind: dialect.kind(), status };
         match STATUSES.binary_search(&status) {
             Ok(column) => self.counters.at(dialect as usize, column, labels).inc_by(by),
             Err(_) => self.family.get_or_create(&labels()).inc_by(by),
@@ -121,7 +135,9 @@ mod tests {
         for status in [200, 200, 418] {
             requests.answered(Dialect::Lock, status, Duration::ZERO);
         }
-        let counted = |dialect, status| requests.family.get_or_create_owned(&RequestLabels { dialect, status }).get();
+        let counted = |dialect: Dialect, status| {
+            requests.family.get_or_create_owned(&RequestLabels { dialect, kind: dialect.kind(), status }).get()
+        };
         assert_eq!(counted(Dialect::Lock, 200), 2);
         assert_eq!(counted(Dialect::Lock, 418), 1);
         assert_eq!(counted(Dialect::Pools, 200), 0);

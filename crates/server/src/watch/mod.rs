@@ -42,6 +42,8 @@ pub struct Observer {
     /// Orders of lists that are paged through.
     pub(crate) frozen: frozen::Frozen<survey::Wanted>,
     digester: OnceLock<Digester>,
+    /// Renewals of locks are logged like their other changes, and not only at `debug`.
+    logs_renewals: bool,
 }
 
 impl Default for Observer {
@@ -64,7 +66,14 @@ impl Observer {
             surveys: Semaphore::new(SURVEYS_MAX),
             frozen: frozen::Frozen::new(),
             digester: OnceLock::new(),
+            logs_renewals: false,
         }
+    }
+
+    /// The same, with a line at `info` also for every renewal of a lock.
+    #[must_use]
+    pub fn logging_renewals(self, logs_renewals: bool) -> Self {
+        Observer { logs_renewals, ..self }
     }
 
     pub(crate) fn digester(&self) -> &Digester {
@@ -86,6 +95,7 @@ impl Witness for Observer {
     fn begin(&self, beginning: Beginning) {
         let Beginning { partition, epoch, head, history, secret, wall } = beginning;
         self.digester.get_or_init(|| Digester::new(secret.unwrap_or_else(rand::random)));
+        self.metrics.process.begin(wall);
         self.events.begin(partition, epoch, head, history, wall);
     }
 
@@ -114,7 +124,7 @@ impl Witness for Observer {
             self.metrics.effect(effect);
             match effect.resource.kind() {
                 // Few and precious: people follow these in the log.
-                Kind::Lock => log::lock(effect),
+                Kind::Lock => log::lock(effect, self.logs_renewals),
                 Kind::Pool | Kind::Claim => log::quietly(effect),
             }
         }

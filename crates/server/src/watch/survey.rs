@@ -23,8 +23,12 @@ pub(crate) struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Name,
+    /// Those in which claims wait first, then those in grace, then the rest, each by name.
+    Contended,
     /// The longest queue first.
     Waiting,
+    /// The longest wait first.
+    Wait,
     /// The next to expire first.
     Expiry,
 }
@@ -70,6 +74,15 @@ impl Wanted {
     pub(crate) fn place(&self, page: &SurveyPage, line: &ResourceLine, name: Arc<str>) -> ListPlace {
         let rank = match self.sort {
             Sort::Name => 0,
+            Sort::Contended => match line.state {
+                _ if line.waiting > 0 => 0,
+                ResourceState::Contended => 0,
+                ResourceState::Grace => 1,
+                ResourceState::Held => 2,
+                ResourceState::Free | ResourceState::Lapsed => 3,
+            },
+            // A point in time, too: the first to come has waited longest.
+            Sort::Wait => line.longest_wait_us.map_or(u64::MAX, |waited_us| page.now.at.0.saturating_sub(waited_us)),
             Sort::Waiting => u64::MAX - u64::from(line.waiting),
             // A point in time, so that it stays the same while time goes on.
             Sort::Expiry => line.next_expiry_us.map_or(u64::MAX, |left_us| page.now.at.plus(left_us).0),

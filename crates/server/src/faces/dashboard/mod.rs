@@ -42,6 +42,7 @@ static FILES: &[File] = files![
     "index.html",
     "layout.css",
     "log.js",
+    "names.js",
     "overview.css",
     "overview.js",
     "people.js",

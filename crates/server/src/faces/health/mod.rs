@@ -9,10 +9,11 @@ use leasehold_auth::{Action, Target};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
+use super::watch::survey;
 use crate::auth::{Admission, Need};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
-use crate::metrics;
+use crate::metrics::{self, Queues};
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
@@ -24,6 +25,13 @@ const READY_EVERY_US: u64 = 1_000_000;
 /// When it was last checked that changes become durable, and the result.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(tokio::sync::Mutex<Option<(u64, bool)>>);
+
+/// How long the queues are believed to be as a survey found them.
+const QUEUES_EVERY_US: u64 = 5_000_000;
+
+/// When the queues were last looked over, and the result.
+#[derive(Debug, Default)]
+pub(crate) struct Queueing(tokio::sync::Mutex<Option<(u64, Queues)>>);
 
 pub(crate) struct Health;
 
@@ -66,7 +74,7 @@ impl Face for Health {
         match call {
             Call::Health => Ok(response::json(StatusCode::OK, id, to_bytes(&Living { status: "ok" }))),
             Call::Readiness => readiness(service, id).await,
-            Call::Metrics { as_openmetrics } => Ok(exposition(service, as_openmetrics, id)),
+            Call::Metrics { as_openmetrics } => exposition(service, as_openmetrics, id).await,
         }
     }
 
@@ -103,12 +111,36 @@ async fn is_ready(service: &Service) -> bool {
     is_ready
 }
 
-fn exposition(service: &Service, as_openmetrics: bool, id: &RequestId) -> Response<Body> {
+async fn exposition(service: &Service, as_openmetrics: bool, id: &RequestId) -> Result<Response<Body>, Problem> {
     service.observer.count_events();
-    let text = service.observer.metrics.expose(service.driver.readings(), &service.settings.http.unsent);
-    if as_openmetrics {
+    let readings = service.driver.readings();
+    // Without waiters there is nothing to look for.
+    let queues = if readings.totals.waiting > 0 { queues(service, id).await? } else { Queues::default() };
+    let text = service.observer.metrics.expose(readings, queues, &service.settings.http.unsent);
+    Ok(if as_openmetrics {
         response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
     } else {
         response::text(StatusCode::OK, id, metrics::CLASSIC_TYPE, metrics::classic(&text))
+    })
+}
+
+/// However often it is scraped, all resources are looked over at most once in a few seconds.
+async fn queues(service: &Service, id: &RequestId) -> Result<Queues, Problem> {
+    let mut looked = service.queueing.0.lock().await;
+    let now_us = service.driver.now().mono_us;
+    if let Some((at_us, queues)) = *looked
+        && now_us.saturating_sub(at_us) < QUEUES_EVERY_US
+    {
+        return Ok(queues);
     }
+    let mut queues = Queues::default();
+    survey(&service.observer.surveys, &service.driver, id, |page| {
+        for line in page.lines.iter().filter(|line| line.waiting > 0) {
+            queues.add(line.resource.kind(), line.waiting, line.longest_wait_us);
+        }
+        true
+    })
+    .await?;
+    *looked = Some((now_us, queues));
+    Ok(queues)
 }

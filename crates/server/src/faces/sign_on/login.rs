@@ -6,11 +6,14 @@ use std::sync::Arc;
 use http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use http::{Response, StatusCode};
 use leasehold_auth::Now;
+use leasehold_auth::SignOn;
 use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
 use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::jar::Jar;
+use super::person;
 use crate::auth::{Guard, audit, cross_site, is_same_origin};
 use crate::faces::Received;
 use crate::http::json::to_bytes;
@@ -34,24 +37,25 @@ pub(super) struct SignedOut {
 /// A step of a login.
 #[derive(Debug)]
 pub(crate) struct Step {
-    login: Arc<Login>,
     /// Our URL, as the browser sees it.
     base_url: String,
     is_encrypted: bool,
+    /// A person looks at the answer, so an error is a page.
+    is_for_a_person: bool,
     what: What,
 }
 
 #[derive(Debug)]
 enum What {
-    Begin { return_to: String },
-    Finish { callback: Callback, flow: Option<String> },
-    Forget { session: Option<String> },
+    Begin { login: Arc<Login>, return_to: String },
+    Finish { login: Arc<Login>, callback: Callback, flow: Option<String> },
+    Forget { sign_on: Arc<SignOn>, session: Option<String> },
 }
 
 pub(super) fn begin(received: &Received<'_>, guard: &Guard) -> Result<Step, Problem> {
     let query = Query::parse(received.parts.uri.query())?;
     let return_to = query.get("return").unwrap_or("/").to_owned();
-    step(received, guard, What::Begin { return_to })
+    Ok(step(received, What::Begin { login: login_of(guard)?, return_to }))
 }
 
 pub(super) fn finish(received: &Received<'_>, guard: &Guard) -> Result<Step, Problem> {
@@ -59,50 +63,63 @@ pub(super) fn finish(received: &Received<'_>, guard: &Guard) -> Result<Step, Pro
     let text = |name: &str| query.get(name).map(str::to_owned);
     let callback = Callback { state: text("state"), code: text("code"), error: text("error") };
     let flow = FLOW_COOKIE.sent(&received.parts.headers, received.settings.is_encrypted()).map(str::to_owned);
-    step(received, guard, What::Finish { callback, flow })
+    Ok(step(received, What::Finish { login: login_of(guard)?, callback, flow }))
 }
 
 pub(super) fn forget(received: &Received<'_>, guard: &Guard) -> Result<Step, Problem> {
     let session = SESSION_COOKIE.sent(&received.parts.headers, received.settings.is_encrypted()).map(str::to_owned);
-    let step = step(received, guard, What::Forget { session })?;
+    let sign_on = guard.current().filter(|sign_on| sign_on.login().is_some() || sign_on.has_token_login());
+    let step = step(received, What::Forget { sign_on: sign_on.ok_or_else(no_login)?, session });
     if is_same_origin(&received.parts.headers, &step.base_url) { Ok(step) } else { Err(cross_site()) }
 }
 
-fn step(received: &Received<'_>, guard: &Guard, what: What) -> Result<Step, Problem> {
-    let login = guard.current().and_then(|sign_on| sign_on.login().cloned());
-    let login = login.ok_or_else(|| {
-        Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
-            .coded(Code::NoLogin)
-    })?;
-    Ok(Step {
-        login,
+fn login_of(guard: &Guard) -> Result<Arc<Login>, Problem> {
+    guard.current().and_then(|sign_on| sign_on.login().cloned()).ok_or_else(no_login)
+}
+
+fn no_login() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "there is no login here: auth.oidc.client_id is not configured")
+        .coded(Code::NoLogin)
+}
+
+fn step(received: &Received<'_>, what: What) -> Step {
+    Step {
         base_url: links::base_url(received.settings, received.parts),
         is_encrypted: received.settings.is_encrypted(),
+        is_for_a_person: person::looks(received.parts),
         what,
-    })
+    }
 }
 
 pub(super) async fn answer(step: Step, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
-    let Step { login, base_url, is_encrypted, what } = step;
+    let is_for_a_person = step.is_for_a_person;
+    match take(step, guard, id, now).await {
+        Err(problem) if is_for_a_person => Ok(person::page(&problem, id)),
+        answer => answer,
+    }
+}
+
+async fn take(step: Step, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
+    let Step { base_url, is_encrypted, what, .. } = step;
     let jar = Jar { is_encrypted };
     match what {
-        What::Begin { return_to } => {
+        What::Begin { login, return_to } => {
             let begun =
                 login.begin(format!("{base_url}/callback"), &return_to, now).await.map_err(|error| word(&error))?;
             Ok(redirect(id, &begun.location, &[jar.set(FLOW_COOKIE, &begun.flow, FLOW_S)]))
         }
-        What::Finish { callback, flow } => {
+        What::Finish { login, callback, flow } => {
             let name = callback.state.clone();
             let finished = login.finish(callback, flow.as_deref(), now).await.map_err(|error| word(&error))?;
             if !name.is_some_and(|name| guard.is_first_finish(&name, now)) {
                 return Err(word(&LoginError::NoFlow));
             }
-            audit::logged_in(&finished.principal.name, id);
+            audit::logged_in(&finished.principal.name, "oidc", id);
             let cookies = [jar.set(SESSION_COOKIE, &finished.session, finished.lasts_s), jar.set(FLOW_COOKIE, "", 0)];
             Ok(redirect(id, &finished.return_to, &cookies))
         }
-        What::Forget { session } => {
-            if let Some(who) = session.and_then(|session| login.end(&session, now)) {
+        What::Forget { sign_on, session } => {
+            if let Some(who) = session.and_then(|session| sign_on.end_session(&session, now)) {
                 audit::logged_out(&who, id);
             }
             let mut response = response::json(StatusCode::OK, id, to_bytes(&SignedOut { signed_out: Fixed }));
@@ -123,22 +140,6 @@ fn word(error: &LoginError) -> Problem {
     }
 }
 
-/// How cookies are set: scripts do not see them, and other sites do not send them along.
-#[derive(Clone, Copy)]
-struct Jar {
-    is_encrypted: bool,
-}
-
-impl Jar {
-    fn set(self, cookie: Cookie, value: &str, max_age_s: u64) -> HeaderValue {
-        let (name, more) = (cookie.name(self.is_encrypted), if self.is_encrypted { "; Secure" } else { "" });
-        let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_s}{more}");
-        let mut value = HeaderValue::try_from(text).expect("base64url and plain words");
-        value.set_sensitive(true);
-        value
-    }
-}
-
 fn redirect(id: &RequestId, location: &str, cookies: &[HeaderValue]) -> Response<Body> {
     let mut response = response::empty(StatusCode::SEE_OTHER, id);
     let location = HeaderValue::try_from(location).expect("an address in visible ASCII");
@@ -147,16 +148,4 @@ fn redirect(id: &RequestId, location: &str, cookies: &[HeaderValue]) -> Response
         response.headers_mut().append(SET_COOKIE, cookie.clone());
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cookies_are_for_nobody_else() {
-        let value = |is_encrypted| Jar { is_encrypted }.set(SESSION_COOKIE, "x", 60).to_str().unwrap().to_owned();
-        assert_eq!(value(false), "leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60");
-        assert_eq!(value(true), "__Host-leasehold-session=x; Path=/; HttpOnly; SameSite=Lax; Max-Age=60; Secure");
-    }
 }

@@ -1,8 +1,11 @@
 //! The face of sign-on itself: `whoami`, and the dashboard's login. `auth` identifies callers and decides on their
 //! rights.
 
+mod by_token;
+mod jar;
 mod login;
 mod openapi;
+pub(crate) mod person;
 mod routes;
 mod whoami;
 
@@ -33,19 +36,23 @@ impl Face for SignOn {
     fn admission(endpoint: Endpoint) -> Admission {
         match endpoint {
             Endpoint::Whoami => Admission::Named,
-            Endpoint::Login | Endpoint::Callback | Endpoint::Logout => Admission::Open,
+            Endpoint::Login | Endpoint::TokenLogin | Endpoint::Asset | Endpoint::Callback | Endpoint::Logout => {
+                Admission::Open
+            }
         }
     }
 
     fn approach(endpoint: Endpoint, from: From<'_>, service: &Service) -> Result<(), Problem> {
         match endpoint {
-            Endpoint::Login | Endpoint::Callback => service.guard.count_step(from.client, service.driver.now()),
-            Endpoint::Whoami | Endpoint::Logout => Ok(()),
+            Endpoint::Login | Endpoint::TokenLogin | Endpoint::Callback => {
+                service.guard.count_step(from.client, service.driver.now())
+            }
+            Endpoint::Whoami | Endpoint::Asset | Endpoint::Logout => Ok(()),
         }
     }
 
     fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
-        routes::parse(endpoint, received, &service.guard)
+        routes::parse(endpoint, received, service)
     }
 
     fn need(_call: &Call) -> Need<'_> {

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 
+use super::by_token::LoggedIn;
 use super::login::SignedOut;
 use super::routes::Endpoint;
 use super::whoami::Whoami;
+use crate::faces::page;
 use crate::http::Code;
 use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 
@@ -26,6 +28,26 @@ pub(super) fn operation(endpoint: Endpoint) -> Operation {
             .answers(303, elsewhere("To the provider."))
             .answers(404, no_login())
             .answers(503, unreachable_provider()),
+        Endpoint::TokenLogin => new("tokenLogin", "Log in to the dashboard with a token")
+            .says(
+                "Only from a page of the service itself: a browser that is not let in gets one. The answer's cookie is good \
+                 for eight hours, and no longer than the token.",
+            )
+            .offhand()
+            .body("TokenLogin", &json!({"token": "lh_0123456789abcdef"}))
+            .answers(
+                200,
+                Answer::shape::<LoggedIn<'_>>("Logged in.", &json!({"name": "olga"})).header("Set-Cookie"),
+            )
+            .answers(
+                404,
+                Answer::error(
+                    "No API token is configured.",
+                    "there is no login with a token here: no [[auth.token]] is configured",
+                )
+                .coded(Code::NoLogin),
+            ),
+        Endpoint::Asset => page::file("loginFile", "A file of the page for people who are not let in"),
         Endpoint::Callback => new("callback", "Come back from the provider")
             .offhand()
             .query("state", "Of the login under way.", Schema::string())
@@ -53,7 +75,7 @@ fn unreachable_provider() -> Answer {
 fn whoami() -> Operation {
     let example = json!({
         "sign_on": true, "name": "ci", "source": "token", "groups": ["builders"], "actions": ["inspect", "acquire"],
-        "login": false, "api_url": "http://127.0.0.1:8080"
+        "login": false, "token_login": true, "api_url": "http://127.0.0.1:8080"
     });
     new("whoami", "Show the caller's name and rights")
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
@@ -66,5 +88,11 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
 }
 
 pub(super) fn schemas() -> Vec<NamedSchema> {
-    vec![Schema::shape::<Whoami<'_>>(), Schema::shape::<SignedOut>()]
+    let token = Schema::string().says("An API token (`leasehold token new`).");
+    vec![
+        Schema::shape::<Whoami<'_>>(),
+        ("TokenLogin".into(), Schema::object().member("token", token).and_no_other()),
+        Schema::shape::<LoggedIn<'_>>(),
+        Schema::shape::<SignedOut>(),
+    ]
 }

@@ -1,11 +1,13 @@
-//! The endpoints of sign-on itself: `whoami`, and the dashboard's login.
+//! The endpoints of sign-on itself: `whoami`, the dashboard's login, and the files of the page for people who are not
+//! let in.
 
 use http::{Method, Response};
 use leasehold_auth::Now;
 
-use super::{login, whoami};
+use super::{by_token, login, person, whoami};
 use crate::auth::{Caller, Guard};
-use crate::faces::{Received, Rows};
+use crate::faces::page::{File, Wanted};
+use crate::faces::{Received, Rows, Service};
 use crate::http::{Body, Problem, RequestId};
 use crate::links::api_url;
 
@@ -13,6 +15,8 @@ use crate::links::api_url;
 pub(crate) enum Endpoint {
     Whoami,
     Login,
+    TokenLogin,
+    Asset,
     Callback,
     Logout,
 }
@@ -21,6 +25,8 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
     vec![
         (Method::GET, "/v1/whoami", Endpoint::Whoami),
         (Method::GET, "/login", Endpoint::Login),
+        (Method::POST, "/login", Endpoint::TokenLogin),
+        (Method::GET, "/login/{file}", Endpoint::Asset),
         (Method::GET, "/callback", Endpoint::Callback),
         (Method::POST, "/logout", Endpoint::Logout),
     ]
@@ -35,19 +41,29 @@ pub(crate) enum Call {
         api_url: String,
     },
     Login(Box<login::Step>),
+    /// A session that a token has begun.
+    Begun(Box<by_token::Begun>),
+    /// A file of the page for people who are not let in.
+    Asset(Wanted),
 }
 
 impl Call {
     pub(crate) fn said_by(&mut self, caller: Caller) {
         match self {
             Call::Whoami { who, .. } => *who = Some(caller),
-            Call::Login(_) => {}
+            Call::Login(_) | Call::Begun(_) | Call::Asset(_) => {}
         }
     }
 }
 
-pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, guard: &Guard) -> Result<Call, Problem> {
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
+    let guard = &service.guard;
     let step = match endpoint {
+        Endpoint::TokenLogin => return by_token::begin(received, service).map(|begun| Call::Begun(Box::new(begun))),
+        Endpoint::Asset => {
+            let file = File::find(person::FILES, received.params.raw("file"))?;
+            return Ok(Call::Asset(Wanted::file(file, &received.parts.headers)));
+        }
         Endpoint::Whoami => return Ok(Call::Whoami { who: None, api_url: api_url(received.settings, received.parts) }),
         Endpoint::Login => login::begin(received, guard)?,
         Endpoint::Callback => login::finish(received, guard)?,
@@ -59,6 +75,8 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, guard: &Guard) 
 pub(crate) async fn answer(call: Call, guard: &Guard, id: &RequestId, now: Now) -> Result<Response<Body>, Problem> {
     match call {
         Call::Whoami { who, api_url } => Ok(whoami::answer(who.as_ref(), &api_url, id)),
+        Call::Begun(begun) => Ok(by_token::answer(&begun, id)),
+        Call::Asset(wanted) => Ok(wanted.answer(id)),
         // On the heap: it talks to the provider, and every parked caller would have room for that.
         Call::Login(step) => Box::pin(login::answer(*step, guard, id, now)).await,
     }

@@ -26,6 +26,9 @@ pub(super) struct Whoami<'a> {
     /// True if the dashboard has a login of its own.
     #[serde(skip_serializing_if = "May::is_missing")]
     login: May<bool>,
+    /// True if people can log in to it with an API token.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    token_login: May<bool>,
     /// The beginning of the addresses of calls; not this address where operators have their own.
     api_url: &'a str,
 }
@@ -42,6 +45,7 @@ pub(super) fn answer(who: Option<&Caller>, api_url: &str, id: &RequestId) -> Res
         ),
         actions: May(actions.map(|actions| actions.iter().map(|action| action.as_str()).collect())),
         login: May(who.map(|who| who.sign_on.login().is_some())),
+        token_login: May(who.map(|who| who.sign_on.has_token_login())),
         api_url,
     });
     response::json(StatusCode::OK, id, body)

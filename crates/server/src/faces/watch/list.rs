@@ -83,9 +83,14 @@ impl List {
         };
         let sort = |text: &str| match text {
             "name" => Ok(Sort::Name),
+            "contended" => Ok(Sort::Contended),
             "waiting" => Ok(Sort::Waiting),
+            "wait" => Ok(Sort::Wait),
             "expiry" => Ok(Sort::Expiry),
-            _ => Err(Problem::about("sort", format!("sort must be one of name, waiting, expiry, got {}", shown(text)))),
+            _ => Err(Problem::about(
+                "sort",
+                format!("sort must be one of name, contended, waiting, wait, expiry, got {}", shown(text)),
+            )),
         };
         let limit = |text: &str| {
             text.parse().ok().filter(|limit| (1..=WATCH_LIMIT_MAX).contains(limit)).ok_or_else(|| {
@@ -152,7 +157,9 @@ pub(super) async fn answer(
             let keys = observer.frozen.find(*order, &list.wanted, driver.now().mono_us).map_err(lost)?;
             cut(observer, driver, &list, *order, &keys, index.saturating_add(list.offset), id).await?
         }
-        (None, Sort::Waiting | Sort::Expiry) => first_in_order(observer, driver, &list, id).await?,
+        (None, Sort::Contended | Sort::Waiting | Sort::Wait | Sort::Expiry) => {
+            first_in_order(observer, driver, &list, id).await?
+        }
         (after, _) => {
             let after = match after {
                 Some(After::Name(place)) => Some(place),
@@ -327,7 +334,7 @@ pub(super) async fn find_pool(
 }
 
 /// Goes over all resources, partition by partition. In each it ends as soon as `take` wants no more.
-async fn survey<'a>(
+pub(crate) async fn survey<'a>(
     surveys: &Semaphore,
     driver: &Handle,
     id: &'a RequestId,
@@ -416,6 +423,8 @@ struct Line<'a> {
     longest_wait_s: Option<FloatSeconds>,
     /// Until a lease or a grace ends by itself.
     next_expiry_s: Option<FloatSeconds>,
+    /// The ttl of that lease, to compare `next_expiry_s` with; null for a grace.
+    next_expiry_ttl_s: Option<FloatSeconds>,
     /// The name of its holder, or of the first of them: a lock's client or last client, the name a caller signed on
     /// with, or the name in a claim's metadata (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).
     holder: Option<Cow<'a, str>>,
@@ -431,6 +440,7 @@ impl<'a> Line<'a> {
             state: line.state.as_str(),
             longest_wait_s: line.longest_wait_us.map(FloatSeconds),
             next_expiry_s: line.next_expiry_us.map(FloatSeconds),
+            next_expiry_ttl_s: line.next_expiry_ttl_us.map(FloatSeconds),
             holder: holder(line),
         }
     }
@@ -485,7 +495,7 @@ mod tests {
         for (query, expected) in [
             ("kind=door", r#"kind must be one of pool, claim, lock, got "door""#),
             ("state=gone", r#"state must be one of free, held, contended, grace, lapsed, got "gone""#),
-            ("sort=age", r#"sort must be one of name, waiting, expiry, got "age""#),
+            ("sort=age", r#"sort must be one of name, contended, waiting, wait, expiry, got "age""#),
             ("limit=0", r#"limit must be a whole number from 1 to 500, got "0""#),
             ("limit=501", r#"limit must be a whole number from 1 to 500, got "501""#),
             ("offset=-1", r#"offset must be a whole number from 0 to 100000000, got "-1""#),

@@ -7,6 +7,7 @@ mod openapi;
 mod reader;
 mod routes;
 mod series;
+mod service;
 mod subscription;
 mod wire;
 
@@ -19,6 +20,7 @@ use crate::auth::{Admission, Change, Need, On, public_target};
 use crate::http::{Body, Problem, RequestId};
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
+pub(crate) use list::survey;
 use routes::{Call, Endpoint};
 
 pub(crate) struct Watch;
@@ -39,6 +41,7 @@ impl Face for Watch {
             | Endpoint::ShowResource
             | Endpoint::History
             | Endpoint::Series
+            | Endpoint::Service
             | Endpoint::FindPool
             | Endpoint::Events => Class::Observe,
         }
@@ -56,9 +59,13 @@ impl Face for Watch {
         match call {
             Call::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
             Call::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
-            Call::List(_) | Call::Show(_) | Call::History(..) | Call::Series | Call::FindPool(_) | Call::Events(_) => {
-                Need::One(Action::Observe, Target::Service)
-            }
+            Call::List(_)
+            | Call::Show(_)
+            | Call::History(..)
+            | Call::Series
+            | Call::Service { .. }
+            | Call::FindPool(_)
+            | Call::Events(_) => Need::One(Action::Observe, Target::Service),
         }
     }
 
@@ -70,6 +77,7 @@ impl Face for Watch {
             | Call::Show(_)
             | Call::History(..)
             | Call::Series
+            | Call::Service { .. }
             | Call::FindPool(_)
             | Call::Events(_) => None,
         }

@@ -9,6 +9,7 @@ use super::detail::ObservedResource;
 use super::list::ObservedResources;
 use super::routes::{Endpoint, Fence, PoolKey, Revoked};
 use super::series::Series;
+use super::service::ObservedService;
 use super::wire::{Event, History, ID_PATTERN};
 use crate::http::Code;
 use crate::limits::{
@@ -24,7 +25,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .query("kind", "Only these.", kind())
             .query("state", "Only these.", Schema::one_of(&ResourceState::ALL.map(ResourceState::as_str)))
             .query("q", "Part of a name, a digest or a holder's name, in whatever case.", Schema::string().length(0, SEARCH_MAX))
-            .query("sort", "By name, by the longest queue, or by the next to expire.", sort())
+            .query("sort", "By name, contended ones first, by the longest queue, by the longest wait, or by the next to expire.", sort())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(WATCH_LIMIT_MAX as u64).default(WATCH_LIMIT_DEFAULT))
             .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(WATCH_OFFSET_MAX as u64).default(0))
             .query("after", "The `next` of the page before, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
@@ -52,6 +53,10 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
         Endpoint::Series => new("observeSeries", "The last ten minutes, second by second")
             .offhand()
             .answers(200, Answer::shape::<Series>("600 values each, oldest first.", &series())),
+        Endpoint::Service => new("observeService", "The service itself")
+            .says("Which version runs, since when, and where it keeps its data.")
+            .offhand()
+            .answers(200, Answer::shape::<ObservedService<'_>>("The service.", &about())),
         Endpoint::FindPool => new("observePool", "Find a pool by its id")
             .says("The id is a credential, so it is sent in the body and stays out of URLs.")
             .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
@@ -106,7 +111,7 @@ fn kind() -> Schema {
 }
 
 fn sort() -> Schema {
-    Schema::one_of(&["name", "waiting", "expiry"]).default("name")
+    Schema::one_of(&["name", "contended", "waiting", "wait", "expiry"]).default("name")
 }
 
 fn name() -> Schema {
@@ -124,7 +129,14 @@ fn id() -> Schema {
 fn line() -> Value {
     json!({
         "key": "lock:deploy", "kind": "lock", "name": "deploy", "capacity": 1, "in_use": 1, "waiting": 1,
-        "state": "contended", "longest_wait_s": 2.0, "next_expiry_s": 8.0, "holder": "ann",
+        "state": "contended", "longest_wait_s": 2.0, "next_expiry_s": 8.0, "next_expiry_ttl_s": 30.0, "holder": "ann",
+    })
+}
+
+fn about() -> Value {
+    json!({
+        "service": "6c371b0f4fd9cfd51bf3e38d384c14af", "version": "0.1.0", "started_unix": 1_705_314_600.0,
+        "uptime_s": 86_400.0, "store": "sqlite",
     })
 }
 
@@ -169,6 +181,7 @@ pub(crate) fn schemas() -> Vec<NamedSchema> {
         Schema::shape::<Event<'_>>(),
         Schema::shape::<History<'_>>(),
         Schema::shape::<Series>(),
+        Schema::shape::<ObservedService<'_>>(),
         ("PoolId".into(), Schema::object().member("id", Schema::uuid()).and_no_other()),
         Schema::shape::<PoolKey>(),
         ("Revocation".into(), Schema::object().member("key", key()).member("token", token()).and_no_other()),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::detail::HistoryQuery;
 use super::list::List;
 use super::subscription::{self, Subscription, known_kind};
-use super::{detail, list, series};
+use super::{detail, list, series, service};
 use crate::driver::Handle;
 use crate::faces::{Received, Reply, Rows, Service, ask, parse_uuid, unserved};
 use crate::http::json::{self, shown, to_bytes};
@@ -28,6 +28,8 @@ pub(crate) enum Endpoint {
     ShowResource,
     History,
     Series,
+    /// About the service itself.
+    Service,
     /// From a pool's id to its key.
     FindPool,
     Events,
@@ -41,6 +43,7 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::GET, "/v1/observe/resources/{key}", Endpoint::ShowResource),
         (Method::GET, "/v1/observe/resources/{key}/history", Endpoint::History),
         (Method::GET, "/v1/observe/series", Endpoint::Series),
+        (Method::GET, "/v1/observe/service", Endpoint::Service),
         (Method::POST, "/v1/observe/pool", Endpoint::FindPool),
         (Method::GET, "/v1/events", Endpoint::Events),
         (Method::POST, "/v1/admin/revoke", Endpoint::Revoke),
@@ -56,6 +59,7 @@ pub(crate) enum Call {
     Show(PublicKey),
     History(PublicKey, HistoryQuery),
     Series,
+    Service { store: &'static str },
     FindPool(u128),
     Events(Subscription),
     Revoke(PublicKey, Token),
@@ -73,6 +77,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Servi
             Call::History(key_in_path(received)?, HistoryQuery::parse(&Query::parse(received.parts.uri.query())?)?)
         }
         Endpoint::Series => Call::Series,
+        Endpoint::Service => Call::Service { store: received.settings.store },
         Endpoint::FindPool => {
             let body = json::Object::parse(received.body)?;
             body.refuse_unknown(&["id"])?;
@@ -146,6 +151,9 @@ pub(crate) async fn answer(
         Call::History(key, query) => detail::history(observer, driver, &key, query, id).await,
         Call::Series => {
             Ok(response::json(StatusCode::OK, id, series::answer(observer, driver.wall(), &driver.totals())))
+        }
+        Call::Service { store } => {
+            Ok(response::json(StatusCode::OK, id, service::answer(observer, store, driver.wall())))
         }
         Call::FindPool(pool) => find_pool(observer, driver, pool, id).await,
         Call::Events(subscription) => subscription::answer(observer, driver, subscription, id),

@@ -1,8 +1,9 @@
 // The actions of a user on the page: release, revoke, take out of a queue. Each asks first, says what will happen and to whom,
 // and shows a refusal in words where it was asked.
 
-import { Problem, releaseClaim, releaseLock, revoke, withdrawClaim } from "./api.js";
+import { configure, Problem, releaseClaim, releaseLock, revoke, withdrawClaim } from "./api.js";
 import { announce, byId, h } from "./dom.js";
+import { nameOf } from "./format.js";
 import { may } from "./who.js";
 
 const dialog = byId("act-dialog");
@@ -48,23 +49,45 @@ export const canWithdraw = (waiter) => mayChange() && Boolean(waiter.claim);
 export function askWithdraw(detail, waiter, who) {
   ask({
     title: `Take ${who} out of the queue?`,
-    text: "Its claim ends as withdrawn and does not come back by itself. Whoever is behind moves up.",
-    facts: [["Resource", detail.name ?? "pool"], ["Place", String(waiter.place)]],
+    text: "Its claim ends as withdrawn and does not come back by itself. The waiters behind it move up.",
+    facts: [["Resource", nameOf(detail)], ["Place", String(waiter.place)]],
     confirm: "Take out",
     done: `${who} is out of the queue.`,
     run: () => withdrawClaim(waiter.claim),
   });
 }
 
+/** A lock has one slot by its design, and a pool is configured by the callers that know its id. */
+export const canConfigure = (detail) => detail.kind === "claim" && may("configure");
+
+export function askCapacity(detail, changed) {
+  const input = h("input", { type: "number", id: "act-capacity", min: 1, step: 1, value: detail.capacity, required: true, inputmode: "numeric" });
+  ask({
+    title: `Capacity of ${nameOf(detail)}`,
+    text: "The number of claims that hold it at once. With fewer than are in use now, no holder loses its slot: new claims wait until enough have ended.",
+    facts: [["In use", String(detail.in_use)], ["Waiting", String(detail.waiting)]],
+    field: h("label", { class: "field" }, "Capacity ", input),
+    confirm: "Set",
+    mild: true,
+    done: "The capacity is set.",
+    run: async () => {
+      await configure(detail.name, Number(input.value));
+      changed();
+    },
+  });
+  input.focus();
+  input.select();
+}
+
 // One's own claims, or those of all callers.
 const mayChange = () => may("update-own") || may("revoke-any");
 
 function nextWords(detail) {
-  return detail.waiting > 0 ? "The next in the queue gets it in the same step." : "Nobody is waiting, so it will be free.";
+  return detail.waiting > 0 ? "The next in the queue gets it in the same step." : "No one is waiting, so it will be free.";
 }
 
 function factsOf(detail, holder, who) {
-  return [["Resource", detail.name ?? `pool ${detail.digest.slice(0, 8)}`], ["Holder", who], ["Slot", String(holder.slot)], ["Token", String(holder.token)]];
+  return [["Resource", nameOf(detail)], ["Holder", who], ["Slot", String(holder.slot)], ["Token", String(holder.token)]];
 }
 
 function ask(action) {
@@ -72,6 +95,8 @@ function ask(action) {
   byId("act-title").textContent = action.title;
   byId("act-text").textContent = action.text;
   byId("act-facts").replaceChildren(...action.facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  byId("act-field").replaceChildren(...(action.field ? [action.field] : []));
+  byId("act-confirm").className = action.mild ? "primary" : "danger";
   byId("act-confirm").textContent = action.confirm;
   byId("act-confirm").disabled = false;
   byId("act-error").textContent = "";

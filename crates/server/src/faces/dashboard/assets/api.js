@@ -25,6 +25,8 @@ export const whoami = () => call("/v1/whoami");
 export const logOut = () => call("/logout", "POST");
 export const revoke = (key, token) => call("/v1/admin/revoke", "POST", { key, token });
 export const releaseClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "released" });
+export const configure = (resource, capacity) => call(`/v1/resources/${encodeURIComponent(resource)}/`, "PUT", { capacity });
+export const getService = () => call("/v1/observe/service");
 export const withdrawClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "withdrawn" });
 export const releaseLock = (job, client) => call(`/lock?${new URLSearchParams({ job, client })}`, "DELETE");
 

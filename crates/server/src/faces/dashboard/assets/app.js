@@ -2,10 +2,10 @@
 // whole: keys, colours, the banner, the pool dialog.
 
 import { Charts } from "./charts.js";
-import { findPool } from "./api.js";
+import { findPool, getService, serverNow } from "./api.js";
 import { Detail } from "./detail.js";
 import { announce, byId, setAttr, setText } from "./dom.js";
-import { clock, whole } from "./format.js";
+import { clock, exact, whole } from "./format.js";
 import { icon } from "./icons.js";
 import { Overview } from "./overview.js";
 import { Store } from "./store.js";
@@ -15,6 +15,7 @@ import { learnWho, signInAt } from "./who.js";
 
 const BANNER_AFTER_S = 1;
 const RECHECK_MS = 15000;
+const KEYS_OF_LIST = new Set(["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End"]);
 const THEMES = ["auto", "light", "dark"];
 const THEME_WORD = { auto: "as the system", light: "light", dark: "dark" };
 
@@ -34,6 +35,7 @@ stream.addEventListener("resync", () => {
   void charts.refresh();
 });
 stream.addEventListener("state", () => {
+  if (stream.state === "live") void learnService();
   if (stream.state === "live") thaw();
   else freeze();
   if (stream.state === "denied") void learnWho().then(showConnection);
@@ -41,6 +43,7 @@ stream.addEventListener("state", () => {
   showConnection();
 });
 onTick(showConnection);
+onTick(showService);
 byId("banner-retry").addEventListener("click", () => stream.retry());
 // Events tell of every change; this is for what drifts without one, such as a server that was suspended.
 setInterval(() => { if (stream.state === "live" && !document.hidden) store.resync(); }, RECHECK_MS);
@@ -61,6 +64,27 @@ function showConnection() {
   link.hidden = at === null;
   setAttr(link, "href", at);
   setText(link, "Sign in");
+}
+
+// --- the service: which version, since when, and where it keeps its data
+
+let service = null;
+
+async function learnService() {
+  try {
+    service = await getService();
+  } catch {
+    service = null; // an older server, or not for us
+  }
+  showService();
+}
+
+function showService() {
+  const node = byId("service");
+  node.hidden = service === null;
+  if (service === null) return;
+  setText(node, `${service.version} · up ${whole(serverNow() - service.started_unix)} · ${service.store}`);
+  setAttr(node, "title", `Started ${exact(service.started_unix)}. ${service.store === "memory" ? "Everything is kept in memory and gone with the process." : "Every answer is durable."}`);
 }
 
 // --- the address: #/r/<key> has a resource open. A pool is there under its digest, never under its id.
@@ -125,6 +149,7 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.closest("input, select, textarea")) return;
+  if (KEYS_OF_LIST.has(event.key) && (event.target === document.body || byId("overview").contains(event.target))) overview.key(event);
   const acts = { "/": () => byId("search").focus(), p: () => askForPool(), "?": () => byId("help-dialog").showModal() };
   if (!acts[event.key]) return;
   event.preventDefault();

@@ -12,14 +12,16 @@ const POLL_MS = 2000;
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 const most = (values) => Math.max(0, ...values);
-const rate = (value) => `${figure(value)}/s`;
+const sum = (values) => values.reduce((all, value) => all + value, 0);
+// So many in one bin. Rare events are counts, which people grasp; many are a rate.
+const events = (value) => (value >= BIN ? `${figure(value / BIN)}/s` : figure(value));
 const whole = (value) => figure(Math.round(value));
 
 const CHARTS = [
   { title: "Held and waiting", lines: [["holders", "held", "a"], ["waiters", "waiting", "b"]], bin: most, say: whole },
-  { title: "Grants", lines: [["grants", "", "a"]], bin: mean, say: rate },
-  { title: "Had to wait", lines: [["waits", "", "b"]], bin: mean, say: rate },
-  { title: "Expiries", lines: [["expiries", "", "c"]], bin: mean, say: rate },
+  { title: "Grants", lines: [["grants", "", "a"]], bin: sum, say: events, isCount: true },
+  { title: "Had to wait", lines: [["waits", "", "b"]], bin: sum, say: events, isCount: true },
+  { title: "Expiries", lines: [["expiries", "", "c"]], bin: sum, say: events, isCount: true },
   { title: "Time waited", lines: [["wait_p50_s", "p50", "a"], ["wait_p99_s", "p99", "b"]], bin: most, say: span },
 ];
 
@@ -69,9 +71,10 @@ class Chart {
     this.top = h("span", { class: "top-value num", "aria-hidden": "true" });
     this.areas = spec.lines.map(([, , colour]) => s("path", { class: `area ${colour}` }));
     this.lines = spec.lines.map(([, , colour]) => s("path", { class: `line ${colour}` }));
+    this.axis = h("p", { class: "axis-line num", "aria-hidden": "true" }, h("span"), h("span"), h("span"));
     this.hair = s("line", { class: "hair", y1: 0, y2: HEIGHT });
     this.drawing = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, this.areas, this.lines, this.hair);
-    this.element = h("div", { class: "chart" }, h("h2", {}, spec.title, this.when), this.value, h("div", { class: "plot" }, this.drawing, this.top));
+    this.element = h("div", { class: "chart" }, h("h2", {}, spec.title, this.when), this.value, h("div", { class: "plot" }, this.drawing, this.top), this.axis);
     this.drawing.addEventListener("pointermove", (event) => this.#point(event));
     this.drawing.addEventListener("pointerleave", () => this.#say());
   }
@@ -89,6 +92,8 @@ class Chart {
       this.areas[index].setAttribute("d", `${path}V${HEIGHT}H0Z`);
     });
     setText(this.top, this.#points.flat().some((value) => value > 0) ? this.#spec.say(top) : "");
+    const minutes = (this.#points[0].length * this.#step_s) / 60;
+    [`−${figure(minutes)} min`, `−${figure(minutes / 2)} min`, "now"].forEach((text, index) => setText(this.axis.children[index], text));
     setAttr(this.drawing, "aria-label", this.#summary());
     this.#say();
   }
@@ -119,8 +124,13 @@ class Chart {
     if (at === null) this.hair.classList.remove("on");
     setText(this.when, at === null ? "" : clock(this.#from_unix + (at + 1) * this.#step_s));
     const parts = this.#spec.lines.map(([, word, colour], index) => {
-      const value = this.#points[index].at(at ?? -1);
-      return h("span", { class: colour }, h("b", {}, value === null ? "–" : this.#spec.say(value)), word && ` ${word}`);
+      const points = this.#points[index];
+      const value = points.at(at ?? -1);
+      const total = sum(points);
+      // Without a pointer: how many there were in all while they are rare, else how many there are now.
+      if (this.#spec.isCount && at === null && total < points.length * BIN) return h("span", { class: colour }, h("b", {}, figure(total)), ` in ${figure((points.length * this.#step_s) / 60)} min`);
+      const inBin = this.#spec.isCount && value !== null && value < BIN ? ` in ${this.#step_s} s` : "";
+      return h("span", { class: colour }, h("b", {}, value === null ? "–" : this.#spec.say(value)), inBin, word && ` ${word}`);
     });
     this.value.replaceChildren(...parts);
   }

@@ -1,6 +1,7 @@
 // One resource in full: the timeline, its holders, its queue and what happened to it. Fetches on opening and whenever an event
 // touched it, at most four times a second; the parts draw themselves.
 
+import { askCapacity, canConfigure } from "./actions.js";
 import { getHistory, getResource, listClaims, serverNow } from "./api.js";
 import { byId, copy, h, setAttr, setText } from "./dom.js";
 import { ago, count, exact, KIND_WORD, nameOf, plural, STATE_WORD } from "./format.js";
@@ -36,6 +37,7 @@ export class Detail {
     this.state = h("span", { class: "state" });
     this.summary = h("p", { class: "summary num" });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
+    this.capacity = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askCapacity(this.#detail, () => this.#fetchSoon()) }, "Capacity…");
     const link = h("button", { type: "button", class: "quiet small wide-only", onclick: () => copy(location.href, link) }, "Copy link");
     const shut = h("button", { type: "button", class: "quiet icon", "aria-label": "Close the details", onclick: close }, icon("close"));
     this.timeline = new Timeline();
@@ -48,7 +50,7 @@ export class Detail {
     this.queueHead = h("h3", {}, "Queue");
     const part = (name, head, ...children) => h("section", { class: `part ${name}` }, head, ...children);
     this.#pane.append(
-      h("header", { class: "detail-head" }, h("div", { class: "names" }, this.kind, h("div", { class: "title-line" }, this.title, this.state), this.summary), h("div", { class: "tools" }, link, shut)),
+      h("header", { class: "detail-head" }, h("div", { class: "names" }, this.kind, h("div", { class: "title-line" }, this.title, this.state), this.summary), h("div", { class: "tools" }, this.capacity, link, shut)),
       this.problem,
       part("p-timeline", h("h3", {}, "Timeline"), this.timeline.element, this.tableFold),
       h("div", { class: "columns" },
@@ -166,7 +168,7 @@ export class Detail {
       holders: [], queue: [], latest_token: this.#history.latestToken(), state: kind === "pool" || !isKnown ? null : "free",
     });
     if (kind === "pool") this.#say("This pool is not there any more.");
-    else if (!isKnown) this.#say("Nothing is known under this name. When somebody asks for it, it appears here.");
+    else if (!isKnown) this.#say("Nothing is known under this name. It appears here as soon as a client asks for it.");
   }
 
   #render() {
@@ -175,7 +177,7 @@ export class Detail {
     this.queue.show(this.#detail, this.#at_ms, this.#history);
     this.log.show(this.#history, this.#detail.capacity);
     this.log.tick(serverNow());
-    setText(this.holdersHead, this.#detail.in_use > 1 ? `Holders (${count(this.#detail.in_use)})` : "Holder");
+    setText(this.holdersHead, this.#detail.in_use > 1 ? `Holders (${count(this.#detail.in_use)})` : this.#detail.state === "lapsed" ? "Last holder" : "Holder");
     setText(this.queueHead, this.#detail.waiting > 0 ? `Queue (${count(this.#detail.waiting)})` : "Queue");
     this.#fillTable();
   }
@@ -184,6 +186,8 @@ export class Detail {
     this.kind.replaceChildren(icon(detail.kind in KIND_WORD ? detail.kind : "lock", 16), KIND_WORD[detail.kind] ?? detail.kind);
     const name = nameOf(detail);
     setText(this.title, name);
+    setAttr(this.title, "title", name);
+    this.capacity.hidden = !detail.state || !canConfigure(detail);
     setAttr(this.#pane, "aria-label", `Details of ${name}`);
     document.title = `${name} · Leasehold`;
     this.state.hidden = !detail.state;

@@ -1,5 +1,7 @@
 // Times, counts and names as people read them. Pure: data in, text out.
 
+import { seen } from "./names.js";
+
 const UUID_START = /^[0-9a-f]{8}-[0-9a-f]{0,4}(-[0-9a-f]{0,4}(-[0-9a-f]{0,4}(-[0-9a-f]{0,12})?)?)?$/i;
 const COUNT = new Intl.NumberFormat("en");
 
@@ -58,16 +60,63 @@ export const looksLikePoolId = (text) => UUID_START.test(text.trim());
 export const shortId = (id) => id.slice(0, 8);
 
 /** The name of a resource: `kind` says which of its names it has. */
-export const nameOf = (resource) => resource.name ?? `pool ${shortId(resource.digest ?? resource.key.slice(5))}`;
+export const nameOf = (resource) => {
+  const pool = () => `pool ${shortId(resource.digest ?? resource.key.slice(5))}`;
+  return seen(resource.name ?? resource.label ?? pool());
+};
 
-/** A colour for a name, the same everywhere and always: one of twelve hues, far enough apart to be told from each other, in two tones. */
-export function colour(name) {
+const HUES = 12;
+const COLOURS = 2 * HUES;
+const NAMES_MAX = 5000; // a pool of leases without names has a name per lease
+
+/** The number of a name's colour when it is alone: one of twelve hues, far enough apart to be told from each other, in two tones. */
+function wish(name) {
   let hash = 2166136261;
   for (const char of String(name)) hash = Math.imul(hash ^ char.codePointAt(0), 16777619);
   hash = Math.imul(hash ^ (hash >>> 16), 2246822507);
   hash = (hash ^ (hash >>> 13)) >>> 0;
-  return { hue: (hash % 12) * 30 + 10, tone: Math.floor(hash / 12) % 2 };
+  return hash % COLOURS;
 }
+
+/**
+ * Colours for the names of one view. A name keeps its colour as long as the view lasts; two names have the same one only when
+ * there are more names than colours. Where a name's own colour is taken, the next hue that is free stands in.
+ */
+export class Colours {
+  #of = new Map();
+  #taken = new Array(COLOURS).fill(0);
+
+  /** `{hue, tone}` of a name. */
+  get(name) {
+    const text = String(name);
+    if (!this.#of.has(text)) {
+      if (this.#of.size >= NAMES_MAX) this.#forget();
+      this.#of.set(text, this.#choose(wish(text)));
+    }
+    const number = this.#of.get(text);
+    return { hue: (number % HUES) * (360 / HUES) + 10, tone: Math.floor(number / HUES) };
+  }
+
+  #forget() {
+    this.#of.clear();
+    this.#taken.fill(0);
+  }
+
+  // Five hues on, so that neighbours in time differ clearly; every number is reached, as five and the number of colours share no divisor.
+  #choose(wished) {
+    const least = Math.min(...this.#taken);
+    let number = wished;
+    while (this.#taken[number] > least) number = (number + 5) % COLOURS;
+    this.#taken[number] += 1;
+    return number;
+  }
+}
+
+/** Less than this part of a ttl left is little: a holder that renews in time never gets there. */
+export const LITTLE = 0.2;
+
+/** True if a lease is about to end, judged by its own ttl; without one, ten seconds are little. */
+export const isEnding = (rest_s, ttl_s) => (ttl_s > 0 ? rest_s < ttl_s * LITTLE : rest_s < 10);
 
 export const KIND_WORD = { pool: "Pool", claim: "Claims", lock: "Lock" };
 export const STATE_WORD = { free: "Free", held: "Held", contended: "Contended", grace: "In grace", lapsed: "Lapsed" };

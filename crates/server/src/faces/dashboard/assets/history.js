@@ -5,6 +5,8 @@
 // its true beginning, and holds are matched by token alone. Only who gives up waiting must be matched with when it came: by claim,
 // by client, and where there is neither (pools) as the one who came first.
 
+import { seen } from "./names.js";
+
 const KEPT = 5000;
 const ENDS = new Set(["released", "expired", "revoked", "withdrawn", "aborted", "timed_out", "deleted", "handed_back", "superseded"]);
 // As observe/label.rs has them, so that the list and the detail call people alike.
@@ -80,13 +82,21 @@ export class History {
     this.version += 1;
   }
 
+  /** True if a holder that renews has not done so for clearly longer than it ever took before. */
+  hasMissed(token, now_unix) {
+    const hold = this.holds.get(token);
+    return hold !== undefined && hold.renewals >= 2 && now_unix - hold.last > Math.max(2, hold.gap_s * 1.5);
+  }
+
   latestToken() {
     return Math.max(0, ...this.holds.keys());
   }
 
   /** The name of the client that an event, a holder or a waiter is about. */
   who(one) {
-    return labelOf(one) ?? this.#labels.get(one.claim) ?? (one.claim ? `claim ${one.claim.slice(0, 8)}` : one.token ? `lease #${one.token}` : "someone");
+    const label = labelOf(one) ?? this.#labels.get(one.claim);
+    if (label) return seen(label);
+    return one.claim ? `claim ${one.claim.slice(0, 8)}` : one.token ? `lease #${one.token}` : "someone";
   }
 
   #granted(event) {
@@ -102,6 +112,7 @@ export class History {
   #renewed(event) {
     const hold = this.#hold(event);
     if (!hold) return;
+    hold.gap_s = Math.max(hold.gap_s, event.at_unix - hold.last);
     hold.last = event.at_unix;
     hold.end = null;
     hold.how = null;
@@ -153,7 +164,7 @@ export class History {
 }
 
 function newHold(token, slot, from, start) {
-  return { token, slot, client: from.client ?? null, claim: from.claim ?? null, metadata: from.metadata, start, end: null, last: start, how: null, isGuessed: false, renewals: 0, stretches: [{ state: "active", from: start }] };
+  return { token, slot, client: from.client ?? null, claim: from.claim ?? null, metadata: from.metadata, start, end: null, last: start, how: null, isGuessed: false, renewals: 0, gap_s: 0, stretches: [{ state: "active", from: start }] };
 }
 
 function close(hold, at_unix, how) {
@@ -170,6 +181,7 @@ function wait(event, start, how) {
 
 // Claims have no client; their metadata often says who it is.
 function labelOf(one) {
+  if (one.holder) return one.holder;
   if (one.client) return one.client;
   const { metadata } = one;
   if (isLabel(metadata)) return metadata;

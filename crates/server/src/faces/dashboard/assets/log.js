@@ -2,6 +2,7 @@
 
 import { h, reconcile, setText } from "./dom.js";
 import { ago, exact, span } from "./format.js";
+import { seen } from "./names.js";
 
 const SHOWN = 100;
 
@@ -60,7 +61,7 @@ function sentence({ event, times }, who, single) {
   // A lease without a name is called by its token already.
   const token = event.token && !who.endsWith(`#${event.token}`) ? ` · token ${event.token}` : "";
   switch (event.event) {
-    case "granted": return `${who} got${slot || " it"}${event.from ? ` from ${event.from}` : ""}${waited}${token}`;
+    case "granted": return `${who} got${slot || " it"}${event.from ? ` from ${seen(event.from)}` : ""}${waited}${token}`;
     case "waiting": return `${who} joined the queue`;
     case "renewed": return times > 1 ? `${who} renewed ${times} times` : `${who} renewed`;
     case "released": return `${who} gave${slot || " it"} back${held}`;
@@ -73,7 +74,7 @@ function sentence({ event, times }, who, single) {
     case "handed_back": return `${who} was gone when its turn came; handed back`;
     case "superseded": return `${who}’s hold was taken over${held}`;
     case "grace": return `${who} is in grace: only ${who} may come back`;
-    case "lapsed": return `${who}’s grace is over: anybody may take it`;
+    case "lapsed": return `${who}’s grace is over: any client may take it`;
     case "configured": return event.capacity === null || event.capacity === undefined ? "It was configured" : `Capacity set to ${event.capacity}`;
     case "unconfigured": return "Capacity put back to one";
     default: return `${event.event} ${who}`;

@@ -12,7 +12,9 @@ const OVERSCAN = 6;
 const SEARCH_MS = 120;
 const KINDS = [["", "All"], ["lock", "Locks"], ["pool", "Pools"], ["claim", "Claims"]];
 const STATES = [["", "Any"], ["held", "Held"], ["contended", "Contended"], ["grace", "In grace"], ["free", "Free"], ["lapsed", "Lapsed"]];
-const COLUMNS = [["name", "Resource"], ["state", "State"], ["use", "In use"], ["holder", "Holder"], ["waiting", "Waiting"], ["wait", "Longest wait"], ["expiry", "Next expiry"]];
+// Each with the order that a click on it gives, where there is one; of orders, only that by name rises.
+const COLUMNS = [["name", "Resource", "name"], ["state", "State", "contended"], ["use", "In use"], ["holder", "Holder"], ["waiting", "Waiting", "waiting"], ["wait", "Longest wait", "wait"], ["expiry", "Next expiry", "expiry"]];
+const RISING = new Set(["name", "expiry"]);
 
 export class Overview {
   #store;
@@ -20,6 +22,7 @@ export class Overview {
   #pane = byId("overview");
   #search = byId("search");
   #chips = [];
+  #heads = [];
   #rows = new Map(); // index -> Row
   #spare = [];
   #cursor = 0; // the one row that Tab reaches
@@ -37,7 +40,9 @@ export class Overview {
     this.#store = store;
     this.#openPool = openPool;
     this.#makeChips();
-    const heads = COLUMNS.map(([name, word]) => h("div", { role: "columnheader", class: `cell c-${name}` }, word));
+    const heads = COLUMNS.map(([name, word, sort]) => h("div", { role: "columnheader", class: `cell c-${name}`, "data-sort": sort },
+      sort ? h("button", { type: "button", class: "sorter", onclick: () => this.#sort(sort) }, word) : word));
+    this.#heads = heads.filter((head) => head.dataset.sort);
     this.#table.append(h("div", { role: "rowgroup", class: "head" }, h("div", { role: "row", class: "row", "aria-rowindex": 1 }, heads)), this.#body);
     byId("list").append(this.#table, this.#nothing);
 
@@ -49,7 +54,8 @@ export class Overview {
     this.#body.addEventListener("focusin", (event) => this.#focused(event));
     this.#search.addEventListener("input", () => this.#typed());
     this.#search.addEventListener("keydown", (event) => this.#searchKey(event));
-    byId("sort").addEventListener("change", (event) => this.#filter({ sort: event.target.value }));
+    byId("sort").addEventListener("change", (event) => this.#sort(event.target.value));
+    this.#showSort();
   }
 
   /** Marks the resource whose detail is open. */
@@ -70,6 +76,17 @@ export class Overview {
   focusRow(key) {
     const index = this.#store.indexOf(key);
     if (index >= 0) this.#moveTo(index);
+  }
+
+  #sort(sort) {
+    this.#filter({ sort });
+    this.#showSort();
+  }
+
+  #showSort() {
+    const { sort } = this.#store.filter;
+    byId("sort").value = sort;
+    for (const head of this.#heads) setAttr(head, "aria-sort", head.dataset.sort !== sort ? null : RISING.has(sort) ? "ascending" : "descending");
   }
 
   #makeChips() {
@@ -118,6 +135,17 @@ export class Overview {
       event.stopPropagation();
       this.#search.value = "";
       this.#typed();
+    }
+  }
+
+  /** Keys of the list, also pressed before it has the focus: then the first one goes to the row that Tab would reach. */
+  key(event) {
+    if (this.#body.contains(document.activeElement)) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      this.#moveTo(this.#cursor);
+    } else {
+      this.#key(event);
     }
   }
 

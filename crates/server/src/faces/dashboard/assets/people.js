@@ -1,8 +1,10 @@
 // The people of a resource: holders with what is left of their time, and the queue in order.
 
 import { askRelease, askRevoke, askWithdraw, canRelease, canWithdraw } from "./actions.js";
+import { serverNow } from "./api.js";
 import { h, reconcile, s, setAttr, setText } from "./dom.js";
-import { count, exact, whole } from "./format.js";
+import { count, exact, isEnding, span, whole } from "./format.js";
+import { seen } from "./names.js";
 import { tick_ms } from "./ticker.js";
 import { may } from "./who.js";
 
@@ -22,9 +24,9 @@ export class Holders {
 
   show(detail, at_ms, history) {
     const shown = detail.holders.slice(0, SHOWN);
-    reconcile(this.#list, this.#kept, shown, (holder) => holder.token, () => makeHolder(), (made, holder) => made.update(detail, holder, at_ms, history.who(holder)));
+    reconcile(this.#list, this.#kept, shown, (holder) => holder.token, () => makeHolder(), (made, holder) => made.update(detail, holder, at_ms, history));
     const more = detail.in_use - shown.length;
-    setText(this.#note, detail.holders.length === 0 ? "Nobody. The next to ask gets it." : more > 0 ? `And ${count(more)} more.` : "");
+    setText(this.#note, detail.holders.length === 0 ? "None. The next to ask gets it." : more > 0 ? `And ${count(more)} more.` : "");
   }
 
   tick() {
@@ -41,15 +43,16 @@ function makeHolder() {
   const left = h("span", { class: "left num" });
   const leftWord = h("span", { class: "sub" });
   const extra = h("div", { class: "extra" });
-  let now = { detail: null, holder: null, at_ms: 0, who: "" };
+  let now = { detail: null, holder: null, at_ms: 0, who: "", history: null };
   const release = h("button", { type: "button", class: "small", onclick: () => askRelease(now.detail, now.holder, now.who) }, "Release");
   const end = h("button", { type: "button", class: "small warn", onclick: () => askRevoke(now.detail, now.holder, now.who) }, "Revoke");
   const element = h("li", {}, ring, h("div", { class: "person" }, name, h("span", { class: "sub num" }, facts, " · held ", since)),
     h("div", { class: "rest" }, left, leftWord), h("div", { class: "acts" }, release, end), extra);
   return {
     element,
-    update(detail, holder, at_ms, who) {
-      now = { detail, holder, at_ms, who };
+    update(detail, holder, at_ms, history) {
+      const who = history.who(holder);
+      now = { detail, holder, at_ms, who, history };
       setText(name, who);
       setAttr(name, "title", who);
       setText(facts, `slot ${holder.slot} · token ${holder.token}`);
@@ -70,10 +73,11 @@ function makeHolder() {
       const grace = holder.state === "grace";
       const rest_s = holder.state === "lapsed" ? 0 : Math.max(0, (grace ? holder.grace_remaining_s ?? 0 : holder.remaining_s) - since_s);
       setText(left, holder.state === "lapsed" ? "lapsed" : whole(rest_s));
-      setText(leftWord, grace ? "of grace left" : holder.state === "lapsed" ? "anybody may take it" : `left of ${whole(holder.ttl_s)}`);
+      const missed = holder.state === "active" && now.history.hasMissed(holder.token, serverNow());
+      setText(leftWord, grace ? "of grace left" : holder.state === "lapsed" ? "any client may take it" : `left of ${whole(holder.ttl_s)}${missed ? " · missed a renewal" : ""}`);
       const part = grace ? 1 : holder.ttl_s > 0 ? Math.min(1, rest_s / holder.ttl_s) : 0;
       setAttr(arc, "stroke-dashoffset", (ROUND * (1 - part)).toFixed(1));
-      element.classList.toggle("soon", !grace && rest_s < 10);
+      element.classList.toggle("soon", holder.state === "active" && (missed || isEnding(rest_s, holder.ttl_s)));
     },
   };
 }
@@ -91,7 +95,7 @@ export class Queue {
   show(detail, at_ms, history) {
     reconcile(this.#list, this.#kept, detail.queue, (one) => one.claim ?? `${one.client} ${one.place}`, () => makeWaiter(), (made, one) => made.update(detail, one, at_ms, history.who(one)));
     const more = detail.waiting - detail.queue.length;
-    setText(this.#note, detail.waiting === 0 ? "Nobody is waiting." : more > 0 ? `And ${count(more)} more behind them.` : "");
+    setText(this.#note, detail.waiting === 0 ? "No one is waiting." : more > 0 ? `And ${count(more)} more behind them.` : "");
   }
 
   tick() {
@@ -119,7 +123,14 @@ function makeWaiter() {
       showMetadata(extra, one);
       this.tick();
     },
-    tick: () => setText(time, `waiting ${whole(now.one.waiting_s + (tick_ms() - now.at_ms) / 1000)}`),
+    tick() {
+      const since_s = (tick_ms() - now.at_ms) / 1000;
+      const { waiting_s, eta_s } = now.one;
+      // An estimate, not a promise: from past holds, and none where there are too few of them.
+      const eta = typeof eta_s === "number" ? ` · about ${span(Math.max(0, eta_s - since_s))} to go` : "";
+      setText(time, `waiting ${whole(waiting_s + since_s)}${eta}`);
+      setAttr(time, "title", eta === "" ? null : "An estimate from past holds, not a promise");
+    },
   };
 }
 
@@ -127,13 +138,21 @@ function makeWaiter() {
 function showMetadata(extra, one) {
   const has = one.metadata !== null && one.metadata !== undefined;
   if (extra.childElementCount > 0 || (!has && !one.claim)) return;
-  const text = has ? JSON.stringify(one.metadata, null, 2) : "";
+  const text = has ? linked(JSON.stringify(one.metadata, null, 2)) : "";
   extra.append(h("details", {}, h("summary", {}, has ? gist(one.metadata) : "Claim"), h("p", { class: "sub mono" }, one.claim ?? ""), has && h("pre", { tabindex: "0", "aria-label": "Metadata" }, text)));
 }
 
+// Addresses of pages within a text become links; the rest stays text. Callers write metadata, so a link leads only to the web, in a
+// tab of its own that knows nothing of ours.
+function linked(text) {
+  return text.split(/(https?:\/\/[^\s"'<>\\]+)/).map((part, index) => (index % 2 === 1 ? h("a", { href: part, target: "_blank", rel: "noopener noreferrer nofollow" }, seen(part)) : seenLines(part)));
+}
+
+const seenLines = (text) => text.split("\n").map((line) => /^ */.exec(line)[0] + seen(line.trimStart())).join("\n");
+
 // Metadata in one line: the plain values of an object with their names, or a word for what is more complicated.
 function gist(metadata) {
-  if (typeof metadata !== "object") return String(metadata).slice(0, 120);
+  if (typeof metadata !== "object") return seen(metadata).slice(0, 120);
   const plain = Object.entries(metadata).filter(([, value]) => value !== null && typeof value !== "object");
-  return plain.map(([name, value]) => `${name} ${value}`).join(" · ").slice(0, 120) || "Metadata";
+  return seen(plain.map(([name, value]) => `${name} ${value}`).join(" · ")).slice(0, 120) || "Metadata";
 }

@@ -2,8 +2,9 @@
 // overview.js.
 
 import { h, setAttr, setText } from "./dom.js";
-import { count, KIND_WORD, nameOf, plural, STATE_WORD, whole } from "./format.js";
+import { count, isEnding, KIND_WORD, nameOf, plural, STATE_WORD, whole } from "./format.js";
 import { icon } from "./icons.js";
+import { seen } from "./names.js";
 import { tick_ms } from "./ticker.js";
 
 const SEGMENTS = 12; // up to this capacity each slot is a piece of its own in the bar
@@ -71,7 +72,7 @@ export class Row {
     this.element.classList.toggle("single", row.capacity === 1);
     drawBar(this.bar, row);
     setText(this.holder, holders(row));
-    setAttr(this.holder, "title", row.holder);
+    setAttr(this.holder, "title", row.holder === null ? null : seen(row.holder));
     this.holder.classList.toggle("anonymous", row.holder === null);
     setText(this.waiting, row.waiting > 0 ? count(row.waiting) : "");
   }
@@ -83,7 +84,7 @@ export class Row {
     const since_s = (tick_ms() - at_ms) / 1000;
     setText(this.wait, row.longest_wait_s === null ? "" : whole(row.longest_wait_s + since_s));
     setText(this.expiry, row.next_expiry_s === null ? "" : whole(row.next_expiry_s - since_s));
-    this.expiry.classList.toggle("soon", row.next_expiry_s !== null && row.next_expiry_s - since_s < 10);
+    this.expiry.classList.toggle("soon", row.next_expiry_s !== null && isEnding(row.next_expiry_s - since_s, row.next_expiry_ttl_s));
   }
 
   #flash() {
@@ -93,9 +94,10 @@ export class Row {
   }
 }
 
-// The first of them by name, and how many more.
-function holders({ holder, in_use }) {
-  if (holder !== null) return in_use > 1 ? `${holder} +${count(in_use - 1)}` : holder;
+// The first of them by name, and how many more. A lapsed lock has no holder any more, but its last one may still come back.
+function holders({ holder, in_use, state }) {
+  if (holder !== null && state === "lapsed") return `last: ${seen(holder)}`;
+  if (holder !== null) return in_use > 1 ? `${seen(holder)} +${count(in_use - 1)}` : seen(holder);
   return in_use > 0 ? plural(in_use, "holder") : "";
 }
 

@@ -21,7 +21,7 @@ export class Store extends EventTarget {
   total = null; // null until the first answer
   counts = {};
   problem = null;
-  filter = { kind: "", state: "", q: "", sort: "name" };
+  filter = { kind: "", state: "", q: "", sort: "contended" };
   #pages = [];
   #pageOf = new Map();
   #seen = { first: 0, last: PAGE - 1 };

@@ -3,7 +3,7 @@
 
 import { serverNow } from "./api.js";
 import { announce, h, s, setAttr, setText } from "./dom.js";
-import { clock, colour, exact, span, whole } from "./format.js";
+import { clock, Colours, exact, span, whole } from "./format.js";
 import { pack } from "./history.js";
 import { TimeScale } from "./timescale.js";
 import { tick_ms } from "./ticker.js";
@@ -18,6 +18,7 @@ const READABLE = 9; // holds a lane to begin with
 const HOW = { released: "released", expired: "expired", revoked: "revoked", withdrawn: "withdrawn", aborted: "aborted", timed_out: "gave up", deleted: "deleted", handed_back: "handed back", superseded: "taken over", granted: "got it" };
 
 export class Timeline {
+  #colours = new Colours();
   #history = null;
   #detail = null;
   #at_ms = 0;
@@ -167,7 +168,7 @@ export class Timeline {
       if (box.w < 2 && box.x + box.w <= (filled.get(y) ?? -1) + 0.5) continue;
       filled.set(y, box.x + box.w);
       const label = this.#history.who(hold);
-      const group = s("g", { class: this.#classOf(hold), ...paint(hold, label) });
+      const group = s("g", { class: this.#classOf(hold), ...paint(this.#colours, hold, label) });
       hold.stretches.forEach((stretch, index) => {
         const piece = this.#scale.box(Math.max(stretch.from, hold.start), hold.stretches[index + 1]?.from ?? end);
         if (piece) group.append(s("rect", { class: `hold ${stretch.state}`, x: piece.x, y, width: piece.w, height: LANE - 8, rx: Math.min(4, piece.w / 2) }));
@@ -195,7 +196,7 @@ export class Timeline {
       const box = this.#scale.box(each.start, each.end ?? this.#now);
       if (!box) continue;
       const y = top + 4 + each.row * WAIT_ROW;
-      parts.push(s("g", { class: this.#classOf(each), ...paint(each, this.#history.who(each)) },
+      parts.push(s("g", { class: this.#classOf(each), ...paint(this.#colours, each, this.#history.who(each)) },
         s("rect", { class: `wait ${each.how ?? "open"}`, x: box.x, y: y + 2, width: box.w, height: WAIT_ROW - 5, rx: Math.min(4, box.w / 2) })));
       this.#drawn.push({ ...box, y, h: WAIT_ROW - 1, item: each });
     }
@@ -347,8 +348,8 @@ export class Timeline {
 const keyOf = (item) => (item.waiting ? `w ${item.claim ?? item.client} ${Math.round(item.start)}` : `h ${item.token}`);
 
 // Holders without a name are told apart by lease, so that a hand-over shows.
-function paint(item, label) {
-  const { hue, tone } = colour(item.client ?? (item.claim ? label : item.token ?? label));
+function paint(colours, item, label) {
+  const { hue, tone } = colours.get(item.client ?? (item.claim ? label : item.token ?? label));
   return { "--h": hue, "data-tone": tone };
 }
 

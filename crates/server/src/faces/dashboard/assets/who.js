@@ -3,6 +3,7 @@
 
 import { logOut, whoami } from "./api.js";
 import { byId, setText } from "./dom.js";
+import { seen } from "./names.js";
 
 let known = { sign_on: false };
 
@@ -14,7 +15,7 @@ export async function learnWho() {
     known = { sign_on: false };
   }
   byId("who").hidden = !known.name;
-  setText(byId("who-name"), known.name ?? "");
+  setText(byId("who-name"), seen(known.name ?? ""));
   // Only a login of the dashboard's own can be ended here; a proxy or a certificate has its own ways.
   byId("log-out").hidden = known.source !== "session";
 }
@@ -25,8 +26,8 @@ export const may = (action) => !known.sign_on || (known.actions ?? []).includes(
 /** The beginning of the addresses of calls: ours, unless the dashboard has an address of its own. */
 export const apiUrl = () => known.api_url ?? location.origin;
 
-/** Where to sign in with a browser, null where that is not how it is done. */
-export const signInAt = () => (known.login === true ? "/login" : null);
+/** Where to sign in with a browser, null where that is not how it is done. The page itself asks for a token, and leads to the provider. */
+export const signInAt = () => (known.token_login === true ? "/" : known.login === true ? "/login" : null);
 
 byId("log-out").addEventListener("click", async () => {
   try {
