@@ -19,21 +19,30 @@ const START_MS = 20_000;
 
 export const PAGES = ["docs/recipes.md", "docs/first-lock.md"];
 
+/** The walk-throughs, each a story from nothing to its end. */
+export const STORIES = ["docs/two-laptops.md", "docs/ci.md", "docs/platform.md"];
+
 /** The blocks of the pages that have a name, by it. */
-export const recipes = new Map();
-for (const page of PAGES) {
-  const whole = await readFile(path.join(ROOT, page), "utf8");
-  for (const [, name, text] of whole.matchAll(/^```[a-z]+ (\S+)\n(.*?)^```$/gms)) {
-    if (recipes.has(name)) throw new Error(`two blocks are called ${name}, the second one is in ${page}`);
-    recipes.set(name, text);
+export const recipes = await cut(PAGES);
+export const stories = await cut(STORIES);
+
+async function cut(pages) {
+  const blocks = new Map();
+  for (const page of pages) {
+    const whole = await readFile(path.join(ROOT, page), "utf8");
+    for (const [, name, text] of whole.matchAll(/^```[a-z]+ (\S+)\n(.*?)^```$/gms)) {
+      if (blocks.has(name)) throw new Error(`two blocks are called ${name}, the second one is in ${page}`);
+      blocks.set(name, text);
+    }
   }
+  return blocks;
 }
 
 /** Which of them a test has run. */
 export const used = new Set();
 
 export function recipe(name) {
-  const text = recipes.get(name);
+  const text = recipes.get(name) ?? stories.get(name);
   if (text === undefined) throw new Error(`no block is called ${name}`);
   used.add(name);
   return text;
