@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, IdempotencyKey, Limits, Moment, Options, Outbox, Patience, Quota, ResourceKey,
-    Time, Wall,
+    Acquire, ClaimId, Command, Engine, IdempotencyKey, Labeling, Limits, Moment, Options, Outbox, Patience, Quota,
+    ResourceKey, Time, Wall,
 };
 
 const SHAPES: [Shape; 7] = [
@@ -95,7 +95,8 @@ impl Filling {
                 Kind::Claim => (ResourceKey::Claim(format!("{:08x}", id.0 as u32).into()), Patience::Standing),
             };
             if matches!(shape.kind, Kind::Lease { .. }) {
-                let configure = Command::Configure { resource: resource.clone(), capacity: 1000 };
+                let configure =
+                    Command::Configure { resource: resource.clone(), capacity: 1000, label: Labeling::Kept };
                 if self.engine.handle(self.now, configure, &mut self.out).is_err() {
                     return;
                 }

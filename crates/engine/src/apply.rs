@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::change::{Change, Claimed, Ending, Lease};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, Token};
-use crate::state::{Cix, Claim, Extra, State};
+use crate::state::{Cix, Claim, Extra, Rare, State};
 use crate::time::{Moment, Time, Wall};
 
 impl State {
@@ -20,8 +20,13 @@ impl State {
                 resource.capacity = *capacity;
                 resource.configured = true;
             }
+            Change::Labeled { resource, label } => {
+                let rix = self.resource(resource).expect("only a known resource is labeled");
+                self.set_label(rix, label.as_ref());
+            }
             Change::Unconfigured { resource } => {
                 let rix = self.resource(resource).expect("only a known resource is unconfigured");
+                self.set_label(rix, None);
                 let resource = self.resource_mut(rix);
                 resource.capacity = crate::state::default_capacity(resource.key.kind());
                 resource.configured = false;
@@ -48,6 +53,10 @@ impl State {
                 self.keep_due(cix);
             }
             Change::Granted { claim, slot, token, lease } => self.apply_granted(now, *claim, *slot, *token, *lease),
+            Change::Confirmed { claim } => {
+                let cix = self.expect_claim(*claim);
+                self.confirm(cix);
+            }
             Change::Renewed { claim, lease } => self.apply_renewed(*claim, *lease),
             Change::Retimed { claim, ttl_us } => {
                 let cix = self.expect_claim(*claim);
@@ -60,6 +69,7 @@ impl State {
             }
             Change::GraceOver { claim } => {
                 let cix = self.expect_claim(*claim);
+                self.count_hold(now, cix);
                 self.move_status(cix, Status::Grace, Status::Lapsed);
                 self.count_holding(cix, false);
                 self.claim_mut(cix).extra_mut().ended = Some(now);
@@ -131,6 +141,9 @@ impl State {
         if lease.grace_us > 0 {
             claim.extra_mut().grace_us = lease.grace_us;
         }
+        if let Some(rare) = claim.rare_mut() {
+            rare.is_attended = false;
+        }
         self.keep_due(cix);
     }
 
@@ -157,6 +170,7 @@ impl State {
         if lease.grace_us != claim.grace_us() {
             claim.extra_mut().grace_us = lease.grace_us;
         }
+        self.confirm(cix);
         self.keep_due(cix);
     }
 
@@ -169,6 +183,9 @@ impl State {
         if self.claims[cix].status == Status::Waiting {
             self.queue_remove(rix, cix);
         } else {
+            if !matches!(how, Ending::HandedBack | Ending::Deleted) {
+                self.count_hold(now, cix);
+            }
             self.vacate(cix);
         }
         let claim = &self.claims[cix];
@@ -194,6 +211,26 @@ impl State {
         claim.extra_mut().ended = Some(now);
         self.keep_due(cix);
         self.retain(cix);
+    }
+
+    /// A caller knows of the grant of this claim.
+    fn confirm(&mut self, cix: Cix) {
+        if self.claims[cix].confirm_us() == 0 {
+            return;
+        }
+        self.account.total -= self.bytes_of_claim(cix);
+        self.claim_mut(cix).confirm();
+        self.account.total += self.bytes_of_claim(cix);
+    }
+
+    /// The slot of this claim is about to be free for others. A lock is so from when its grace is over.
+    fn count_hold(&mut self, now: Moment, cix: Cix) {
+        let claim = &self.claims[cix];
+        if matches!(claim.status, Status::Active | Status::Grace) {
+            let held_us = now.at.since(claim.granted_at);
+            let resource = self.resource_mut(claim.resource);
+            resource.set_holds(resource.holds().with(held_us));
+        }
     }
 
     fn move_status(&mut self, cix: Cix, from: Status, to: Status) {
@@ -225,12 +262,13 @@ fn extra_of(wall: Wall, claimed: &Claimed) -> Option<Box<Extra>> {
     let kind = claimed.resource.kind();
     let is_plain =
         claimed.client.is_none() && claimed.key.is_none() && claimed.metadata.is_none() && claimed.keep_us == 0;
-    if kind == Kind::Pool && is_plain && claimed.principal.is_none() {
+    let rare = Rare::of(claimed.principal.clone(), claimed.particulars.clone());
+    if kind == Kind::Pool && is_plain && rare.is_none() {
         return None;
     }
     Some(Box::new(Extra {
         client: claimed.client.as_ref().map(Arc::clone),
-        principal: claimed.principal.as_ref().map(|principal| Box::new(Arc::clone(principal))),
+        rare,
         key: claimed.key.clone(),
         metadata: claimed.metadata.as_ref().map(Arc::clone),
         keep_us: claimed.keep_us,

@@ -19,6 +19,13 @@ pub enum Change {
         /// Its number of slots from now on. Holders above it keep their slots until they end.
         capacity: u32,
     },
+    /// A resource got a label, or lost it.
+    Labeled {
+        /// A resource that was given a capacity.
+        resource: ResourceKey,
+        /// The name that people see in place of its id.
+        label: Option<Arc<str>>,
+    },
     /// A pool was deleted, or a claimed resource went back to its default. Claims that had to end did so before.
     Unconfigured {
         /// The pool, or the claimed resource.
@@ -33,10 +40,10 @@ pub enum Change {
         /// The end of the longest wait on it.
         wait_until: Time,
     },
-    /// The last call that waited on a claim is gone. The claim keeps its place until `wait_until`, unless another call
-    /// joins it.
+    /// A claim keeps its place until `wait_until`, unless another call joins it: the last call that waited on it is
+    /// gone, or it was asked about.
     Kept {
-        /// The claim whose callers are gone.
+        /// The waiting claim.
         claim: ClaimId,
         /// When it gives up its place.
         wait_until: Time,
@@ -51,6 +58,11 @@ pub enum Change {
         token: Token,
         /// The deadline and the grace that it begins with.
         lease: Lease,
+    },
+    /// A caller was parked on the claim when it was granted, so that the grant needs no confirmation.
+    Confirmed {
+        /// The claim that was granted just now.
+        claim: ClaimId,
     },
     /// The lease of a holder got a new end. A lock that had expired is held again.
     Renewed {
@@ -111,6 +123,27 @@ pub struct Claimed {
     pub key: Option<IdempotencyKey>,
     /// The caller's JSON, as it was sent. Opaque here.
     pub metadata: Option<Arc<str>>,
+    /// Parts that few claims have.
+    pub particulars: Particulars,
+}
+
+/// The parts of a claim that few claims have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Particulars {
+    /// The name that a pool's borrower gave itself, for people to read.
+    pub holder: Option<Arc<str>>,
+    /// A waiting claim that is not asked about for this long is withdrawn. Zero: it waits for ever.
+    pub wait_ttl_us: u64,
+    /// A grant made while no caller was parked on the claim lasts this long unless the claim is asked about. Zero: it
+    /// needs no confirmation, or has it.
+    pub confirm_us: u64,
+}
+
+impl Particulars {
+    /// Returns whether the claim has none of them.
+    pub fn is_empty(&self) -> bool {
+        *self == Particulars::default()
+    }
 }
 
 /// The time-bounded side of a grant.

@@ -54,10 +54,10 @@ impl State {
             assert_eq!(queue.len(), resource.waiting as usize, "queues are counted right");
             assert!(queue.is_sorted_by_key(|&cix| self.claims[cix].order), "S12: first come, first served");
             assert!(queue.iter().all(|&cix| self.claims[cix].status == Status::Waiting), "only waiters queue");
-            if let Some(ranks) = &resource.ranks {
+            if let Some(ranks) = resource.ranks() {
                 assert!(ranks.iter().eq(queue.iter().map(|&cix| self.claims[cix].order)), "ranks are the queue");
             }
-            assert!(resource.ranks.is_some() || resource.waiting < RANKED_FROM, "a long queue has ranks");
+            assert!(resource.ranks().is_some() || resource.waiting < RANKED_FROM, "a long queue has ranks");
             if !queue.is_empty() {
                 let free = resource.slots.lowest_free(resource.capacity);
                 assert!(free.is_none(), "L1: slot {free:?} of {:?} is free and a claim waits", resource.key);

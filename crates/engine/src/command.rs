@@ -3,7 +3,7 @@
 use std::ops::{Add, RangeInclusive};
 use std::sync::Arc;
 
-use crate::change::{Ending, IdempotencyKey};
+use crate::change::{Ending, IdempotencyKey, Particulars};
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Wall;
 
@@ -16,6 +16,8 @@ pub enum Command {
         resource: ResourceKey,
         /// Its number of slots. Lowering it recalls no lease.
         capacity: u32,
+        /// The name that people see in place of a pool's id.
+        label: Labeling,
     },
     /// Take the registration away. A pool's claims end with it; a claimed resource goes back to one slot.
     Unconfigure {
@@ -65,6 +67,14 @@ pub enum Command {
         /// The claim to withdraw.
         claim: ClaimId,
     },
+    /// The first caller is parked on a waiting claim of the claims dialect, or the last one is not any more. While one
+    /// is parked there, the claim counts as asked about, and its grant needs no confirmation.
+    Attend {
+        /// The claim that callers are parked on.
+        claim: ClaimId,
+        /// `true` while there is one.
+        is_attended: bool,
+    },
     /// Write only a time mark: shows that changes still become durable.
     Mark,
     /// A caller of this claim could not be told of it. The claim ends as if it had never existed, unless a second
@@ -75,12 +85,12 @@ pub enum Command {
         /// The other callers could not be told either, so the claim ends although it was seen.
         heard_by_nobody: bool,
     },
-    /// End the grant with this token, no matter which client holds it.
+    /// End a grant or a wait, no matter which client it belongs to.
     Revoke {
-        /// The resource of the grant.
+        /// The resource of the claim.
         resource: ResourceKey,
-        /// The token of the grant.
-        token: Token,
+        /// The claim that ends.
+        which: Revocable,
     },
     /// Show a pool, a claimed resource or a lock.
     ViewResource {
@@ -131,6 +141,8 @@ pub enum Command {
         after: Option<ResourceKey>,
         /// About how many resources and holders one slice looks at.
         scan_max: usize,
+        /// Lines carry the texts of their holders and waiters, for a search. A slice then looks at waiters, too.
+        with_texts: bool,
     },
     /// One resource with its holders and its queue, whatever its kind.
     Inspect {
@@ -181,7 +193,7 @@ pub(crate) fn owner<T>(kind: Kind, client: Option<T>, principal: Option<T>) -> O
 }
 
 /// Parts of a request that only some requests have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The answer to a lock's client that has the lock already.
     pub renewal: Renewal,
@@ -189,6 +201,27 @@ pub struct Options {
     pub former_fingerprint: Option<u64>,
     /// How long the place in the queue outlives the last call that waits there. Zero: it does not outlive that call.
     pub keep_us: u64,
+    /// Parts that stay with the claim.
+    pub particulars: Particulars,
+}
+
+/// The label of a resource, as a command leaves it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Labeling {
+    /// The label stays as it is.
+    #[default]
+    Kept,
+    /// This label, or none.
+    Set(Option<Arc<str>>),
+}
+
+/// A claim that an operator ends, named by something that is no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revocable {
+    /// The grant with this token.
+    Grant(Token),
+    /// The waiting claim with this place in the order of creation.
+    Place(u64),
 }
 
 /// Which grants of its own a lock's client renews by asking for the lock.
@@ -329,8 +362,10 @@ pub struct ClaimQuery {
 pub struct ClaimFilter {
     /// Claims on the resource of this name.
     pub resource: Option<Arc<str>>,
-    /// Claims in this status.
-    pub status: Option<StatusFilter>,
+    /// Claims of this owner.
+    pub owner: Option<Arc<str>>,
+    /// Claims in one of these statuses; in any status when there are none.
+    pub statuses: Vec<StatusFilter>,
     /// Active claims with this much of their lease left.
     pub ttl_us: Option<RangeInclusive<u64>>,
     /// Claims made at this time, by the wall clock.

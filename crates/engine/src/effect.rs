@@ -15,12 +15,38 @@ pub struct Effect {
     pub claim: Option<ClaimId>,
     /// The client of the claim, where it has one.
     pub client: Option<Arc<str>>,
+    /// Names that few have.
+    pub names: Option<Box<Names>>,
     /// The grant of the claim, if it ever had one.
     pub grant: Option<Grant>,
     /// The kind of news.
     pub what: What,
     /// The number of the change it tells of within its step, counted from 1.
     pub nth: u32,
+}
+
+/// The names around an effect that few claims and resources have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The name that a pool's borrower gave itself.
+    pub holder: Option<Arc<str>>,
+    /// The name that a lock's client signed on with.
+    pub principal: Option<Arc<str>>,
+    /// The name that people see in place of the resource's id.
+    pub label: Option<Arc<str>>,
+}
+
+impl Names {
+    /// `None` where there are no such names.
+    pub(crate) fn of(
+        holder: Option<&Arc<str>>,
+        principal: Option<&Arc<str>>,
+        label: Option<&Arc<str>>,
+    ) -> Option<Box<Names>> {
+        let are_some = holder.or(principal).or(label).is_some();
+        are_some
+            .then(|| Box::new(Names { holder: holder.cloned(), principal: principal.cloned(), label: label.cloned() }))
+    }
 }
 
 /// The slot and the token of a grant.

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::change::{Ending, IdempotencyKey, Lease};
+use crate::change::{Ending, IdempotencyKey, Lease, Particulars};
+use crate::holds::Holds;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::{Moment, Time};
 
@@ -38,6 +39,10 @@ pub struct ResourceFact {
     pub configured: bool,
     /// The last token granted on it while it has been known.
     pub last_token: Token,
+    /// The name that people see in place of its id.
+    pub label: Option<Arc<str>>,
+    /// How long its slots were held.
+    pub holds: Holds,
 }
 
 /// A claim in full: everything that a restored engine needs to go on with it.
@@ -80,6 +85,8 @@ pub struct ClaimFact {
     pub key: Option<IdempotencyKey>,
     /// The caller's JSON, as it was sent.
     pub metadata: Option<Arc<str>>,
+    /// Parts that few claims have.
+    pub particulars: Particulars,
 }
 
 /// The status of a claim inside the engine, in the order of its life.

@@ -22,14 +22,14 @@
 //! The driver loop; `Partition` in `leasehold-journal` has it in full:
 //!
 //! ```
-//! use leasehold_engine::{Command, Engine, Limits, Moment, Outbox, ResourceKey, Time, Wall};
+//! use leasehold_engine::{Command, Engine, Labeling, Limits, Moment, Outbox, ResourceKey, Time, Wall};
 //!
 //! let mut engine = Engine::new(Limits::default());
 //! let mut out = Outbox::default();
 //! let mut now = Moment { at: Time(0), wall: Wall(1_700_000_000_000_000) };
 //!
 //! // Something is asked:
-//! let command = Command::Configure { resource: ResourceKey::Pool(1), capacity: 4 };
+//! let command = Command::Configure { resource: ResourceKey::Pool(1), capacity: 4, label: Labeling::Kept };
 //! engine.handle_time_before(now, &command, &mut out);
 //! let answer = engine.handle(now, command, &mut out);
 //! // 1. append out.changes to the journal, each with `now`
@@ -79,6 +79,7 @@ mod command;
 mod decide;
 mod effect;
 mod fact;
+mod holds;
 mod ids;
 pub mod limits;
 #[cfg(feature = "planted")]
@@ -91,13 +92,14 @@ mod tell;
 mod time;
 mod view;
 
-pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease};
+pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease, Particulars};
 pub use command::{
-    Acquire, ClaimFilter, ClaimQuery, Command, Options, Owned, Patience, Quota, Renewal, Spend, StatusFilter, Update,
-    Wish,
+    Acquire, ClaimFilter, ClaimQuery, Command, Labeling, Options, Owned, Patience, Quota, Renewal, Revocable, Spend,
+    StatusFilter, Update, Wish,
 };
-pub use effect::{Effect, Grant, What};
+pub use effect::{Effect, Grant, Names, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
+pub use holds::Holds;
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
 pub use reply::{
@@ -251,13 +253,17 @@ impl Engine {
     pub fn refusal_for_waiter(&self, now: Moment, resource: &ResourceKey) -> Refusal {
         match (resource.kind(), self.state.resource(resource)) {
             (Kind::Lock, _) => self.locked(now, resource),
-            (_, Some(rix)) => Refusal::NoneFree { waiting: self.state.resources[rix].waiting },
-            (_, None) => Refusal::NoneFree { waiting: 0 },
+            (_, rix) => self.none_free(now, rix),
         }
     }
 
-    /// Claims that wait with their caller's connection. After a restart those connections are gone: the claims are
-    /// withdrawn, or kept for as long as their callers asked.
+    /// Returns whether it matters to this claim that a caller is parked on it.
+    pub fn is_attentive(&self, claim: ClaimId) -> bool {
+        self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].is_attentive())
+    }
+
+    /// Claims that wait with their caller's connection, or for as long as they are asked about. After a restart those
+    /// connections are gone: the claims are withdrawn, or kept for as long as their callers asked.
     pub fn waiting_with_connection(&self) -> Vec<ClaimId> {
         let waiting = self.state.claims.iter().map(|(_, claim)| claim);
         waiting

@@ -39,6 +39,12 @@ bugs! {
     WaiterNeverGivesUp,
     StandingWithdrawnAtRestart,
     RenewalOfAnyToken,
+    QuestionNotHeeded,
+    EveryQuestionWritten,
+    ParkedNotHeeded,
+    ConfirmIgnored,
+    ConfirmationNotHeeded,
+    UnattendedGrantConfirmed,
     // The engine remembers.
     JoinedNotSeen,
     TtlResetOnRestart,
@@ -46,6 +52,7 @@ bugs! {
     CheckpointOfTheFuture,
     WaitNotInCheckpoint,
     AccountDrifts,
+    HoldsNotInCheckpoint,
     // The partition answers.
     AckBeforeSync,
     ReadBeforeDurable,

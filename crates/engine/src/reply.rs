@@ -74,6 +74,8 @@ pub struct PlaceView {
     pub waiting: u32,
     /// The holder, or the first of them, where holders have names.
     pub holder: Option<Arc<str>>,
+    /// While the caller waits: when it may expect a slot, as far as the past tells.
+    pub eta_us: Option<u64>,
 }
 
 /// A pool or a claimed resource, with its first holders and waiters.
@@ -93,6 +95,8 @@ pub struct ResourceView {
     pub holders: Vec<Holder>,
     /// Its waiters, in order. Filled like `holders`, at most `QUEUE_SHOWN`.
     pub queue: Vec<Holder>,
+    /// The name that people see in place of its id.
+    pub label: Option<Arc<str>>,
 }
 
 /// How much of a queue a view of a resource shows.
@@ -197,6 +201,12 @@ pub struct ClaimView {
     pub holders: Vec<Holder>,
     /// … of this many.
     pub holders_in_all: u32,
+    /// While it waits: when it may expect a slot, as far as the past tells.
+    pub eta_us: Option<u64>,
+    /// While it waits: after how long without a question it is withdrawn; zero if it is not.
+    pub wait_ttl_us: u64,
+    /// Until its grant is confirmed: how long it lasts without; zero if it needs no confirmation.
+    pub confirm_us: u64,
     /// Its place in the order of creation, to page on from.
     pub order: u64,
     /// When this view was taken, to count the rest of the lease from.
@@ -275,6 +285,7 @@ impl Reply {
 impl ClaimView {
     fn let_pass(&mut self, elapsed_us: u64) {
         self.ttl_us = self.ttl_us.map(|ttl_us| ttl_us.saturating_sub(elapsed_us));
+        self.eta_us = self.eta_us.map(|eta_us| eta_us.saturating_sub(elapsed_us));
         self.now = self.now.plus(elapsed_us);
     }
 }
@@ -299,6 +310,8 @@ pub enum Refusal {
     NoneFree {
         /// Claims in the queue.
         waiting: u32,
+        /// When a caller that waits from now on may expect a slot, as far as the past tells.
+        eta_us: Option<u64>,
     },
     /// The lease is not, or no longer, held.
     NotHeld {
@@ -311,7 +324,11 @@ pub enum Refusal {
         lock: LockView,
         /// The lease has ended, and only its last holder may come back.
         in_grace: bool,
+        /// When a client that waits from now on may expect the lock, as far as the past tells.
+        eta_us: Option<u64>,
     },
+    /// An operator took the caller's claim out of the queue.
+    TakenOut,
     /// Only the last holder may give a lock back.
     NotTheHolder,
     /// The claim has ended, so nothing about it changes any more.

@@ -14,6 +14,8 @@ use crate::time::{Moment, Wall};
 
 /// Holders of one resource that are looked at or shown. Pools are that large only where an operator allowed it.
 const HOLDERS_MAX: usize = 1_000;
+/// Waiters of one resource that a search looks at.
+const WAITERS_MAX: usize = 1_000;
 /// How much of a queue an inspection shows.
 const QUEUE_MAX: usize = 100;
 
@@ -73,11 +75,15 @@ pub struct ResourceLine {
     pub next_expiry_us: Option<u64>,
     /// The ttl of that holder's lease, to compare that time with; `None` for a grace.
     pub next_expiry_ttl_us: Option<u64>,
-    /// The name of the client in its lowest used slot: a lock's holder or last holder, elsewhere the name it signed on
-    /// with.
+    /// The name of the client in its lowest used slot: a lock's holder or last holder, the name that a pool's borrower
+    /// gave itself, elsewhere the name it signed on with.
     pub holder: Option<Arc<str>>,
     /// The metadata of that claim, which may contain a name, too.
     pub metadata: Option<Arc<str>>,
+    /// The name that people see in place of a pool's id.
+    pub label: Option<Arc<str>>,
+    /// The names, owners and metadata of its first holders and waiters, where a search asked for them.
+    pub texts: Vec<Arc<str>>,
 }
 
 /// A slice of a survey.
@@ -115,6 +121,10 @@ pub struct HolderLine {
     pub token: Token,
     /// The lock's client, or the owner of the claim.
     pub client: Option<Arc<str>>,
+    /// The name that a pool's borrower gave itself.
+    pub holder: Option<Arc<str>>,
+    /// The name that its caller signed on with.
+    pub owner: Option<Arc<str>>,
     /// Its id, for the claims dialect, whose ids are no secrets.
     pub claim: Option<ClaimId>,
     /// When it was granted, by the wall clock.
@@ -125,7 +135,7 @@ pub struct HolderLine {
     pub ttl_us: u64,
     /// The rest of the lease; zero once it has ended.
     pub remaining_us: u64,
-    /// The caller's JSON, for claims.
+    /// The caller's JSON.
     pub metadata: Option<Arc<str>>,
     /// Its state.
     pub state: HolderState,
@@ -150,11 +160,19 @@ pub enum HolderState {
 pub struct WaiterLine {
     /// The lock's client, or the owner of the claim.
     pub client: Option<Arc<str>>,
+    /// The name that a pool's borrower gave itself.
+    pub holder: Option<Arc<str>>,
+    /// The name that its caller signed on with.
+    pub owner: Option<Arc<str>>,
     /// Its id, for the claims dialect, whose ids are no secrets.
     pub claim: Option<ClaimId>,
+    /// Its place in the order of creation, by which an operator can take it out of the queue.
+    pub order: u64,
     /// How long it has waited.
     pub waiting_us: u64,
-    /// The caller's JSON, for claims.
+    /// When it may expect a slot, as far as the past tells.
+    pub eta_us: Option<u64>,
+    /// The caller's JSON.
     pub metadata: Option<Arc<str>>,
 }
 
@@ -176,6 +194,9 @@ impl ResourceLine {
 impl Inspection {
     pub(crate) fn let_pass(&mut self, elapsed_us: u64) {
         self.line.let_pass(elapsed_us);
+        for waiter in &mut self.queue {
+            waiter.eta_us = waiter.eta_us.map(|eta_us| eta_us.saturating_sub(elapsed_us));
+        }
         for holder in &mut self.holders {
             holder.remaining_us = holder.remaining_us.saturating_sub(elapsed_us);
             if let HolderState::Grace { remaining_us } = &mut holder.state {
@@ -193,13 +214,24 @@ impl State {
         FenceView { is_current, latest: self.resources[rix].last_token }
     }
 
-    pub(crate) fn view_survey(&self, now: Moment, after: Option<&ResourceKey>, scan_max: usize) -> SurveyPage {
+    pub(crate) fn view_survey(
+        &self,
+        now: Moment,
+        after: Option<&ResourceKey>,
+        scan_max: usize,
+        with_texts: bool,
+    ) -> SurveyPage {
         let mut lines = Vec::new();
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut looked_at = 0;
         for (key, &rix) in self.by_key.range((start, Bound::Unbounded)) {
             if self.is_shown(rix) {
-                lines.push(self.line(now, rix));
+                let mut line = self.line(now, rix);
+                if with_texts {
+                    line.texts = self.texts(rix);
+                    looked_at += (self.resources[rix].waiting as usize).min(WAITERS_MAX);
+                }
+                lines.push(line);
             }
             looked_at += 1 + (self.resources[rix].slots.used() as usize).min(HOLDERS_MAX);
             if looked_at >= scan_max {
@@ -216,7 +248,7 @@ impl State {
             configured: resource.configured,
             latest_token: resource.last_token,
             holders: resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| self.holder_line(now, cix)).collect(),
-            queue: self.queue(rix).take(QUEUE_MAX).map(|cix| self.waiter_line(now, cix)).collect(),
+            queue: self.waiter_lines(now, rix),
         }
     }
 
@@ -246,8 +278,10 @@ impl State {
                 .map(|(_, cix)| &self.claims[cix])
                 .filter(|c| c.status == Status::Active)
                 .map(|c| c.ttl_us),
-            holder: first_holder.and_then(|claim| claim.client().cloned()),
+            holder: first_holder.and_then(|claim| claim.holder().or(claim.client()).cloned()),
             metadata: first_holder.and_then(|claim| self.shown_of(claim).1),
+            label: resource.label().cloned(),
+            texts: Vec::new(),
         }
     }
 
@@ -260,6 +294,8 @@ impl State {
             slot: claim.slot,
             token: claim.token,
             client: claim.client().cloned(),
+            holder: claim.holder().cloned(),
+            owner: self.owner(cix).cloned(),
             claim: id,
             since: granted_wall.unwrap_or_else(|| now.wall_at(claim.granted_at)),
             held_us: now.at.since(claim.granted_at),
@@ -274,17 +310,40 @@ impl State {
         }
     }
 
-    fn waiter_line(&self, now: Moment, cix: Cix) -> WaiterLine {
-        let claim = &self.claims[cix];
-        let (id, metadata) = self.shown_of(claim);
-        WaiterLine { client: claim.client().cloned(), claim: id, waiting_us: now.at.since(claim.created_at), metadata }
+    fn waiter_lines(&self, now: Moment, rix: Rix) -> Vec<WaiterLine> {
+        let outlook = self.outlook(now, rix);
+        let waiters = (1..).zip(self.queue(rix).take(QUEUE_MAX));
+        let line = |(position, cix): (u32, Cix)| {
+            let claim = &self.claims[cix];
+            let (id, metadata) = self.shown_of(claim);
+            WaiterLine {
+                client: claim.client().cloned(),
+                holder: claim.holder().cloned(),
+                owner: self.owner(cix).cloned(),
+                claim: id,
+                order: claim.order,
+                waiting_us: now.at.since(claim.created_at),
+                eta_us: outlook.as_ref().map(|outlook| outlook.eta_us(position)),
+                metadata,
+            }
+        };
+        waiters.map(line).collect()
     }
 
-    /// The id and metadata of a claim, for kinds where they are public.
+    /// The texts that a search looks into. Only references to them are taken while the engine serves no other caller.
+    fn texts(&self, rix: Rix) -> Vec<Arc<str>> {
+        let holders = self.resources[rix].slots.iter().take(HOLDERS_MAX).map(|(_, cix)| cix);
+        let claims = holders.chain(self.queue(rix).take(WAITERS_MAX)).map(|cix| &self.claims[cix]);
+        let metadata = |claim: &Claim| claim.extra.as_deref().and_then(|extra| extra.metadata.clone());
+        let of = |claim| {
+            [Claim::client(claim).cloned(), claim.holder().cloned(), claim.principal().cloned(), metadata(claim)]
+        };
+        claims.flat_map(of).flatten().collect()
+    }
+
+    /// The id of a claim, for the kind where it is public, and its metadata.
     fn shown_of(&self, claim: &Claim) -> (Option<ClaimId>, Option<Arc<str>>) {
-        if self.kind(claim.resource) != Kind::Claim {
-            return (None, None);
-        }
-        (Some(claim.id), claim.extra.as_deref().and_then(|extra| extra.metadata.clone()))
+        let is_public = self.kind(claim.resource) == Kind::Claim;
+        (is_public.then_some(claim.id), claim.extra.as_deref().and_then(|extra| extra.metadata.clone()))
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::change::{Change, Ending};
-use crate::effect::{Effect, Grant, What};
+use crate::effect::{Effect, Grant, Names, What};
 use crate::ids::{ClaimId, ResourceKey};
 use crate::state::Cix;
 use crate::time::Moment;
@@ -37,9 +37,14 @@ impl Engine {
         let held_us = |cix: Cix| now.at.since(self.state.claims[cix].granted_at);
         Some(match change {
             Change::Configured { resource, capacity } => {
-                on_resource(resource, What::Configured { capacity: *capacity })
+                self.on_resource(resource, What::Configured { capacity: *capacity })
             }
-            Change::Unconfigured { resource } => on_resource(resource, What::Unconfigured),
+            Change::Unconfigured { resource } => self.on_resource(resource, What::Unconfigured),
+            Change::Labeled { resource, label } => {
+                let capacity = self.state.resource(resource).map_or(0, |rix| self.state.resources[rix].capacity);
+                let names = Names::of(None, None, label.as_ref());
+                Effect { names, ..self.on_resource(resource, What::Configured { capacity }) }
+            }
             Change::Granted { claim, slot, token, lease } => {
                 let cix = self.state.expect_claim(*claim);
                 let waited_us = now.at.since(self.state.claims[cix].created_at);
@@ -70,6 +75,7 @@ impl Engine {
             | Change::Claimed(_)
             | Change::Joined { .. }
             | Change::Kept { .. }
+            | Change::Confirmed { .. }
             | Change::Retimed { .. }
             | Change::Forgotten { .. } => return None,
         })
@@ -86,15 +92,18 @@ impl Engine {
             resource: self.state.resources[claim.resource].key.clone(),
             claim: Some(claim.id),
             client: claim.client().cloned(),
+            names: Names::of(claim.holder(), claim.principal(), self.state.resources[claim.resource].label()),
             grant,
             what,
             nth: 0,
         }
     }
-}
 
-fn on_resource(resource: &ResourceKey, what: What) -> Effect {
-    Effect { resource: resource.clone(), claim: None, client: None, grant: None, what, nth: 0 }
+    fn on_resource(&self, resource: &ResourceKey, what: What) -> Effect {
+        let label = self.state.resource(resource).and_then(|rix| self.state.resources[rix].label());
+        let names = Names::of(None, None, label);
+        Effect { resource: resource.clone(), claim: None, client: None, names, grant: None, what, nth: 0 }
+    }
 }
 
 impl Outbox {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::command::{ClaimFilter, ClaimQuery, StatusFilter};
 use crate::fact::Status;
+use crate::holds::{self, Outlook};
 use crate::ids::{Kind, ResourceKey};
 use crate::reply::{
     ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView, LockHolder,
@@ -29,6 +30,7 @@ impl State {
             waiting: resource.waiting,
             holders: if is_public { self.view_holders(rix, HOLDERS_SHOWN) } else { Vec::new() },
             queue: if is_public { self.view_queue(rix) } else { Vec::new() },
+            label: resource.label().cloned(),
         }
     }
 
@@ -68,19 +70,47 @@ impl State {
     }
 
     /// Where in the queue the caller of this name stands.
-    pub(crate) fn view_place(&self, rix: Rix, name: &Arc<str>, seen: Reply) -> PlaceView {
+    pub(crate) fn view_place(&self, now: Moment, rix: Rix, name: &Arc<str>, seen: Reply) -> PlaceView {
         let found = match self.kind(rix) {
             Kind::Lock => self.waiting_client(rix, name),
             Kind::Pool | Kind::Claim => self.named(rix, name),
         };
         let place = found.filter(|&cix| self.claims[cix].status == Status::Waiting);
         let mut holders = self.resources[rix].slots.iter().map(|(_, cix)| &self.claims[cix]);
+        let queue_position = place.map(|cix| self.queue_position(cix));
         PlaceView {
             seen,
-            queue_position: place.map(|cix| self.queue_position(cix)),
+            queue_position,
             waiting: self.resources[rix].waiting,
-            holder: holders.find_map(|claim| claim.client().cloned()),
+            holder: holders.find_map(|claim| claim.holder().or(claim.client()).cloned()),
+            eta_us: queue_position.and_then(|position| Some(self.outlook(now, rix)?.eta_us(position))),
         }
+    }
+
+    /// When a claim that waits from now on may expect a slot. An estimate from past holds; `None` while there are too
+    /// few of them, and while no slot is given out at all.
+    pub(crate) fn eta_of_next_us(&self, now: Moment, rix: Rix) -> Option<u64> {
+        Some(self.outlook(now, rix)?.eta_us(self.resources[rix].waiting + 1))
+    }
+
+    pub(crate) fn outlook(&self, now: Moment, rix: Rix) -> Option<Outlook> {
+        let resource = &self.resources[rix];
+        let mean_us = resource.holds().known()?;
+        if resource.slots.used() < resource.capacity {
+            // A slot is free, so that no claim waits.
+            return Outlook::new(0, resource.capacity, None);
+        }
+        let rest_us = |cix: Cix| {
+            let claim = &self.claims[cix];
+            match claim.status {
+                Status::Grace => claim.due_at().since(now.at),
+                Status::Active => holds::rest_us(mean_us, now.at.since(claim.granted_at)),
+                Status::Waiting | Status::Lapsed | Status::Ended(_) => 0,
+            }
+        };
+        let are_few = resource.slots.used() as usize <= HOLDERS_SHOWN_TO_WAITERS;
+        let rests_us = are_few.then(|| resource.slots.iter().map(|(_, cix)| rest_us(cix)).collect());
+        Outlook::new(mean_us, resource.capacity, rests_us)
     }
 
     pub(crate) fn view_claim(&self, now: Moment, cix: Cix) -> ClaimView {
@@ -95,6 +125,7 @@ impl State {
             Status::Ended(how) => (ClaimStatus::Ended(shown_ending(how)), false),
         };
         let waited_until = if claim.is_granted() { claim.granted_at } else { last_at };
+        let queue_position = is_waiting.then(|| self.queue_position(cix));
         ClaimView {
             id: claim.id,
             resource: Arc::clone(resource.key.name().expect("a claimed resource has a name")),
@@ -118,9 +149,12 @@ impl State {
             active_us: claim.is_granted().then(|| last_at.since(claim.granted_at)),
             ttl_us: (status == ClaimStatus::Active).then(|| claim.deadline.since(now.at)),
             token: claim.is_granted().then_some(claim.token),
-            queue_position: is_waiting.then(|| self.queue_position(cix)),
+            queue_position,
             holders: if is_waiting { self.view_holders(claim.resource, HOLDERS_SHOWN_TO_WAITERS) } else { Vec::new() },
             holders_in_all: if is_waiting { resource.slots.used() } else { 0 },
+            eta_us: queue_position.and_then(|position| Some(self.outlook(now, claim.resource)?.eta_us(position))),
+            wait_ttl_us: if is_waiting { claim.wait_ttl_us() } else { 0 },
+            confirm_us: claim.confirm_us(),
             order: claim.order,
             now: now.at,
         }
@@ -162,7 +196,8 @@ impl State {
         let active_us = claim.is_granted().then(|| last_at.since(claim.granted_at));
         let waited_until = if claim.is_granted() { claim.granted_at } else { last_at };
         let created = claim.extra.as_deref().map(|extra| extra.created_wall);
-        filter.status.is_none_or(|wanted| wanted == status)
+        (filter.statuses.is_empty() || filter.statuses.contains(&status))
+            && filter.owner.as_ref().is_none_or(|owner| claim.client() == Some(owner))
             && is_within(filter.ttl_us.as_ref(), ttl_us)
             && is_within(filter.active_us.as_ref(), active_us)
             && is_within(filter.waiting_us.as_ref(), Some(waited_until.since(claim.created_at)))

@@ -150,6 +150,9 @@ impl World {
         self.check_snapshot(&script.limits);
         self.engine.set_store_full(false);
         self.model.is_store_full = false;
+        for claim in self.model.attended.clone() {
+            self.step(Some(Command::Attend { claim, is_attended: false }), seen);
+        }
         self.drain(seen);
         self.check_replay(&script.limits);
         self.check_determinism(&script.limits);
@@ -195,6 +198,9 @@ impl World {
         self.check_deadline();
         self.check_parked();
 
+        if command.is_none() {
+            seen.time(&self.facts, &self.out.changes);
+        }
         if let Some(command) = &command {
             seen.command(command, &self.facts, &self.out.changes);
         }

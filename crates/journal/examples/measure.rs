@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leasehold_engine::{
-    Change, ClaimFact, ClaimId, Claimed, Fact, Lease, Moment, ResourceKey, Status, Time, Token, Wall,
+    Change, ClaimFact, ClaimId, Claimed, Fact, Lease, Moment, Particulars, ResourceKey, Status, Time, Token, Wall,
 };
 use leasehold_journal::record::{Batch, BatchReader, BatchWriter, ChunkReader, ChunkWriter};
 use leasehold_journal::store::{Opened, Opener, Recovered, SqliteOpener, Store, StoreError};
@@ -155,6 +155,7 @@ impl Source {
                 principal: None,
                 key: None,
                 metadata: None,
+                particulars: Particulars::default(),
             };
             writer.push(now, &Change::Claimed(Box::new(claimed)));
             let lease = Lease { deadline: now.at.plus(30_000_000), grace_us: 0 };
@@ -189,6 +190,7 @@ fn fact(number: u64, now: Moment) -> Fact {
         principal: None,
         key: None,
         metadata: None,
+        particulars: Particulars::default(),
     }))
 }
 

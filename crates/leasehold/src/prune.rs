@@ -178,10 +178,17 @@ fn bytes_of(candidate: Candidate<'_>) -> u64 {
     match candidate {
         Candidate::Claim { fact, metadata_bytes } => {
             let metadata = if metadata_bytes > 0 { bytes::text(metadata_bytes) } else { 0 };
-            let (client, principal) = (fact.client.as_deref(), fact.principal.as_deref());
-            bytes::of_claim(fact.resource.kind(), client, principal, fact.key.as_ref(), None) + metadata
+            let texts = bytes::Texts {
+                client: fact.client.as_deref(),
+                principal: fact.principal.as_deref(),
+                holder: fact.particulars.holder.as_deref(),
+                key: fact.key.as_ref().map(|key| &*key.name),
+                metadata: None,
+                is_rare: fact.principal.is_some() || !fact.particulars.is_empty(),
+            };
+            bytes::of_claim(fact.resource.kind(), &texts) + metadata
         }
-        Candidate::Unused(fact) => bytes::of_resource(&fact.resource),
+        Candidate::Unused(fact) => bytes::of_resource(&fact.resource, fact.label.as_deref()),
     }
 }
 

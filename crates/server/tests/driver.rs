@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, Limits, Options, Patience, Quota, Reply, ResourceKey, Wall,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, Labeling, Limits, Options, Patience, Quota, Reply, ResourceKey,
+    Wall,
 };
 use leasehold_journal::store::{Opened, Recovered};
 use leasehold_journal::{
@@ -158,8 +159,9 @@ fn a_lease_granted_while_the_store_hangs_anywhere_is_answered_before_it_ends() {
         let handle = driver.handle();
         place(&hang).store(true, Ordering::SeqCst);
         let asker = handle.clone();
-        let nudge = runtime
-            .spawn(async move { asker.call(Command::Configure { resource: POOL, capacity: 1 }).await.answer.is_ok() });
+        let nudge = runtime.spawn(async move {
+            asker.call(Command::Configure { resource: POOL, capacity: 1, label: Labeling::Kept }).await.answer.is_ok()
+        });
         wait_until("the store hangs", || hang.inside.load(Ordering::SeqCst));
         wait_until("the pool is there", || handle.totals().resources == 1);
         let borrower = handle.clone();
@@ -196,7 +198,11 @@ fn end_with(is_led: bool, place: fn(&Hang) -> &AtomicBool) -> Option<Duration> {
                 None => Driver::start(recovery, limits(), observer, Clock::system()),
             };
             let handle = driver.handle();
-            handle.call(Command::Configure { resource: POOL, capacity: 1 }).await.answer.unwrap();
+            handle
+                .call(Command::Configure { resource: POOL, capacity: 1, label: Labeling::Kept })
+                .await
+                .answer
+                .unwrap();
             place(&hanging).store(true, Ordering::SeqCst);
             // Something to write, so that every place is come by.
             let mark = tokio::spawn(async move { handle.is_ready().await });
@@ -250,7 +256,11 @@ fn a_list_of_a_hundred_thousand_waiters_holds_up_no_other_caller() {
         let resource = || ResourceKey::Claim("r".into());
         let mut slices = Vec::new();
         runtime.block_on(async {
-            handle.call(Command::Configure { resource: resource(), capacity }).await.answer.unwrap();
+            handle
+                .call(Command::Configure { resource: resource(), capacity, label: Labeling::Kept })
+                .await
+                .answer
+                .unwrap();
             for nth in 0..WAITERS + u128::from(capacity) {
                 // As random as ids are.
                 let id = (nth + 1).wrapping_mul(0xda94_2042_e4dd_58b5_2360_ed05_1fc6_5da5);
@@ -302,7 +312,7 @@ fn in_memory_too_errors_and_events_have_the_position_of_what_is_durable() {
     let handle = driver.handle();
     runtime.block_on(async {
         for capacity in 1..=3 {
-            let answered = handle.call(Command::Configure { resource: POOL, capacity }).await;
+            let answered = handle.call(Command::Configure { resource: POOL, capacity, label: Labeling::Kept }).await;
             assert_eq!(handle.durable(), Some(answered.stamp));
         }
         driver.close();

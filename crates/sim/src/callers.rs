@@ -10,7 +10,7 @@ mod bench;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use leasehold_engine::{Command, Kind, ResourceKey};
+use leasehold_engine::{Command, Kind, Labeling, ResourceKey};
 
 pub use crate::scope::Walked;
 use bench::Bench;
@@ -192,7 +192,11 @@ impl Callers {
 
     pub(crate) fn configuration(&self) -> Option<Command> {
         let resource = self.resource.clone();
-        (resource.kind() != Kind::Lock).then_some(Command::Configure { resource, capacity: self.capacity })
+        (resource.kind() != Kind::Lock).then_some(Command::Configure {
+            resource,
+            capacity: self.capacity,
+            label: Labeling::Kept,
+        })
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Plan {
     pub locks: usize,
     /// Leases and claims have an owner, as where callers sign on.
     pub is_signed_on: bool,
+    /// Claims have to be asked about and confirmed.
+    pub is_attentive: bool,
     pub capacity_max: u32,
     pub faults: BTreeSet<Fault>,
     /// How often a possible fault happens, in a thousand chances.
@@ -91,6 +93,7 @@ impl Plan {
             claimed,
             locks,
             is_signed_on: rng.chance(400),
+            is_attentive: Rng::new(seed, 14).chance(500),
             capacity_max,
             faults: faults.into_iter().collect(),
             rate: rng.pick(&[40, 100, 200]),

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimFact, ClaimId, Command, Counters, Engine, Fact, IdempotencyKey, Kind, Limits, Moment,
-    Options, Outbox, Patience, Quota, ResourceKey, Status, Time, Token, Update, Wall, Wish,
+    Acquire, Change, ClaimFact, ClaimId, Command, Counters, Engine, Fact, Holds, IdempotencyKey, Kind, Labeling,
+    Limits, Moment, Options, Outbox, Patience, Quota, ResourceKey, Status, Time, Token, Update, Wall, Wish,
 };
 use leasehold_journal::record::decode_chunk;
 use leasehold_journal::{ChunkWriter, Position};
@@ -219,7 +219,9 @@ impl Scope {
             Action::HandBack { client, resource } => {
                 Command::HandBack { claim: id(client, resource), heard_by_nobody: false }
             }
-            Action::Configure { resource, capacity } => Command::Configure { resource: key(resource), capacity },
+            Action::Configure { resource, capacity } => {
+                Command::Configure { resource: key(resource), capacity, label: Labeling::Kept }
+            }
             Action::Delete { resource } => Command::Unconfigure { resource: key(resource) },
             Action::Tick => return None,
         })
@@ -322,7 +324,11 @@ fn canonical(mut facts: Vec<Fact>, now: Time) -> Vec<Fact> {
                 *counters =
                     Counters { last_token: Token(token_ranks.len() as u64), last_order: order_ranks.len() as u64 };
             }
-            Fact::Resource(resource) => resource.last_token = rank(resource.last_token),
+            Fact::Resource(resource) => {
+                resource.last_token = rank(resource.last_token);
+                // The past decides nothing, it is only told to waiters.
+                resource.holds = Holds::default();
+            }
             Fact::Claim(claim) => {
                 claim.token = rank(claim.token);
                 claim.order = order_ranks[&claim.order];

@@ -108,6 +108,12 @@ rare! {
     RenewedWhileDiskLow,
     JoinedWhileDiskLow,
     SharedByOwner,
+    // Attention.
+    ClaimAskedAbout,
+    ClaimNotAskedAbout,
+    GrantSeenByItsCaller,
+    GrantConfirmed,
+    GrantNotConfirmed,
 }
 
 /// How often each event happened.

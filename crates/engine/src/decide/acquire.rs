@@ -1,5 +1,6 @@
 //! Borrowing a pool's slot and claiming a resource; giving either back. Locks have their own rules in `lock`.
 
+use super::attention::kept_us;
 use crate::change::{Change, Ending};
 use crate::command::{Acquire, Patience};
 use crate::fact::Status;
@@ -10,7 +11,7 @@ use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
 
 impl Engine {
-    pub(crate) fn acquire(&mut self, now: Moment, acquire: Acquire, out: &mut Outbox) -> Answer {
+    pub(crate) fn acquire(&mut self, now: Moment, mut acquire: Acquire, out: &mut Outbox) -> Answer {
         let kind = acquire.resource.kind();
         if kind == Kind::Pool {
             self.known(&acquire.resource)?;
@@ -37,15 +38,20 @@ impl Engine {
         };
         let ttl_us = acquire.ttl_us;
         if let Some(slot) = free_slot {
+            // The caller is there.
+            acquire.options.particulars.confirm_us = 0;
             self.make_room_for_claim(now, &acquire, out)?;
             let cix = self.enqueue(now, acquire, Time::NEVER, out);
             self.grant(now, cix, slot, ttl_us, None, out);
             return Ok(self.reply_to_claimant(now, cix));
         }
         let wait_until = match acquire.patience {
-            Patience::For { wait_us: 0 } => return Err(self.none_free(rix)),
+            Patience::For { wait_us: 0 } => return Err(self.none_free(now, rix)),
             Patience::For { wait_us } => now.at.plus(wait_us).plus(acquire.options.keep_us),
-            Patience::Standing => Time::NEVER,
+            Patience::Standing => match acquire.options.particulars.wait_ttl_us {
+                0 => Time::NEVER,
+                wait_ttl_us => now.at.plus(kept_us(wait_ttl_us)),
+            },
         };
         self.refuse_past_waiting_limit()?;
         self.refuse_past_waiting_quota(&acquire)?;
@@ -81,10 +87,14 @@ impl Engine {
         let id = claim.id;
         let wait_until = match acquire.patience {
             Patience::For { wait_us } => now.at.plus(wait_us).plus(claim.keep_us()),
+            Patience::Standing if claim.wait_ttl_us() > 0 => self.kept_until(now, cix).unwrap_or(claim.deadline),
             Patience::Standing => Time::NEVER,
         };
         let waits_longer = claim.status == Status::Waiting && wait_until > claim.deadline;
         self.take_up(now, cix, out);
+        if self.state.claims[cix].status == Status::Active {
+            self.heed(now, cix, out);
+        }
         let claim = &self.state.claims[cix];
         if !claim.seen || waits_longer {
             self.commit(now, Change::Joined { claim: id, wait_until }, out);
@@ -104,8 +114,9 @@ impl Engine {
         }
     }
 
-    fn none_free(&self, rix: Option<Rix>) -> Refusal {
-        Refusal::NoneFree { waiting: rix.map_or(0, |rix| self.state.resources[rix].waiting) }
+    pub(crate) fn none_free(&self, now: Moment, rix: Option<Rix>) -> Refusal {
+        let Some(rix) = rix else { return Refusal::NoneFree { waiting: 0, eta_us: None } };
+        Refusal::NoneFree { waiting: self.state.resources[rix].waiting, eta_us: self.state.eta_of_next_us(now, rix) }
     }
 
     /// Refuses a new claim, or a first capacity of a resource, while the store is nearly full.
@@ -189,6 +200,10 @@ impl Engine {
             match self.state.claims[cix].status {
                 Status::Waiting if keep_us > 0 => {
                     let wait_until = now.at.plus(keep_us);
+                    self.commit(now, Change::Kept { claim, wait_until }, out);
+                }
+                Status::Waiting if self.state.claims[cix].wait_ttl_us() > 0 => {
+                    let wait_until = now.at.plus(kept_us(self.state.claims[cix].wait_ttl_us()));
                     self.commit(now, Change::Kept { claim, wait_until }, out);
                 }
                 Status::Waiting => self.end(now, cix, Ending::Withdrawn, out),

@@ -1,6 +1,7 @@
 //! The changes that time alone makes: leases run out, waiters give up, grace ends, ended claims are forgotten. The next
 //! deadline drives them; there is no periodic sweep.
 
+use super::attention::kept_us;
 use crate::change::{Change, Ending};
 use crate::command::Command;
 use crate::fact::Status;
@@ -64,7 +65,7 @@ impl Engine {
             },
             Command::Spend(spend) => self.state.named(self.state.resource(&spend.resource)?, &spend.key),
             Command::Unlock { resource, .. } => self.state.lock_holder(self.state.resource(resource)?),
-            Command::Revoke { resource, token } => self.state.holder_by(self.state.resource(resource)?, *token),
+            Command::Revoke { resource, which } => self.revocable(resource, *which),
             Command::Renew { claim, .. }
             | Command::Return { claim, .. }
             | Command::ViewLease { claim, .. }
@@ -72,6 +73,7 @@ impl Engine {
             | Command::ViewClaim { claim } => self.state.claim(*claim),
             // Leaving ends a claim whether or not its deadline is due; the other commands are about no single claim.
             Command::Withdraw { .. }
+            | Command::Attend { .. }
             | Command::HandBack { .. }
             | Command::Configure { .. }
             | Command::Unconfigure { .. }
@@ -98,6 +100,12 @@ impl Engine {
         let claim = &self.state.claims[cix];
         let (id, rix) = (claim.id, claim.resource);
         match (claim.status, self.state.kind(rix)) {
+            (Status::Waiting, _) if claim.wait_ttl_us() > 0 && claim.is_attended() => {
+                // A caller is parked on it, which is a question that lasts.
+                let wait_until = now.at.plus(kept_us(claim.wait_ttl_us()));
+                self.commit(now, Change::Kept { claim: id, wait_until }, out);
+            }
+            (Status::Waiting, _) if claim.wait_ttl_us() > 0 => self.end(now, cix, Ending::Withdrawn, out),
             (Status::Waiting, _) => self.end(now, cix, Ending::TimedOut, out),
             (Status::Active, Kind::Pool | Kind::Claim) if planted!(LostWakeUpOnExpiry) => {
                 self.end_only(now, cix, Ending::Expired, out);

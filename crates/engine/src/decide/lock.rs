@@ -148,6 +148,7 @@ impl Engine {
     pub(crate) fn locked(&self, now: Moment, resource: &ResourceKey) -> Refusal {
         let lock = self.state.view_lock(now, resource);
         let in_grace = lock.holder.as_ref().is_some_and(|holder| holder.deadline <= now.at);
-        Refusal::Locked { lock, in_grace }
+        let eta_us = self.state.resource(resource).and_then(|rix| self.state.eta_of_next_us(now, rix));
+        Refusal::Locked { lock, in_grace, eta_us }
     }
 }

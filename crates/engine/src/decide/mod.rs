@@ -2,6 +2,7 @@
 //! `commit` (in `tell`), which applies the change at once, so that the rest of the step sees it.
 
 mod acquire;
+mod attention;
 mod clock;
 mod lock;
 mod resource;
@@ -24,7 +25,7 @@ use crate::{Engine, Outbox};
 impl Engine {
     pub(crate) fn decide(&mut self, now: Moment, command: Command, out: &mut Outbox) -> Answer {
         match command {
-            Command::Configure { resource, capacity } => self.configure(now, &resource, capacity, out),
+            Command::Configure { resource, capacity, label } => self.configure(now, &resource, capacity, label, out),
             Command::Unconfigure { resource } => Ok(self.unconfigure(now, resource, out)),
             Command::Acquire(acquire) => match acquire.resource.kind() {
                 Kind::Pool | Kind::Claim => self.acquire(now, *acquire, out),
@@ -39,6 +40,7 @@ impl Engine {
                 self.commit(now, Change::Marked, out);
                 Ok(Reply::Done)
             }
+            Command::Attend { claim, is_attended } => Ok(self.attend(now, claim, is_attended, out)),
             Command::Withdraw { claim } => Ok(self.withdraw(now, claim, out)),
             Command::HandBack { claim, heard_by_nobody } => Ok(self.hand_back(now, claim, heard_by_nobody, out)),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),
@@ -49,12 +51,13 @@ impl Engine {
             }
             Command::ViewClaim { claim } => {
                 let cix = self.touched_claim(now, claim)?;
+                self.heed(now, cix, out);
                 Ok(Reply::Claim(Box::new(self.state.view_claim(now, cix))))
             }
-            Command::Revoke { resource, token } => Ok(Reply::Revoked(self.revoke(now, &resource, token, out))),
+            Command::Revoke { resource, which } => Ok(Reply::Revoked(self.revoke(now, &resource, which, out))),
             Command::ViewFence { resource, token } => Ok(Reply::Fence(self.state.view_fence(now, &resource, token))),
-            Command::Survey { after, scan_max } => {
-                Ok(Reply::Survey(self.state.view_survey(now, after.as_ref(), scan_max)))
+            Command::Survey { after, scan_max, with_texts } => {
+                Ok(Reply::Survey(self.state.view_survey(now, after.as_ref(), scan_max, with_texts)))
             }
             Command::Inspect { resource } => {
                 let rix = self.state.resource(&resource).filter(|&rix| self.state.is_shown(rix));
@@ -81,6 +84,7 @@ impl Engine {
             principal: acquire.principal,
             key: acquire.key,
             metadata: acquire.metadata,
+            particulars: acquire.options.particulars,
         };
         self.commit(now, Change::Claimed(Box::new(claimed)), out);
         self.state.expect_claim(id)
@@ -149,14 +153,31 @@ impl Engine {
             let Some(slot) = slot else { return };
             let from = lapsed.and_then(|holder| self.supersede(now, holder, out));
             let ttl_us = self.first_ttl_us(now, head);
+            let is_met = self.state.claims[head].is_attended() || planted!(UnattendedGrantConfirmed);
             self.grant(now, head, slot, ttl_us, from, out);
+            if is_met {
+                self.confirm(now, head, out);
+            }
+        }
+    }
+
+    /// A caller learns of the grant in this very step.
+    pub(crate) fn confirm(&mut self, now: Moment, cix: Cix, out: &mut Outbox) {
+        let claim = &self.state.claims[cix];
+        if claim.confirm_us() > 0 {
+            let claim = claim.id;
+            self.commit(now, Change::Confirmed { claim }, out);
         }
     }
 
     /// The ttl that a waiting claim is granted. While none of its calls is connected, the grant lasts only as long as
-    /// the place in the queue would have: a slot is not lost for a whole ttl to a caller that does not come back.
+    /// the place in the queue would have, or as the caller has to confirm it: a slot is not lost for a whole ttl to a
+    /// caller that does not come back.
     fn first_ttl_us(&self, now: Moment, cix: Cix) -> u64 {
         let claim = &self.state.claims[cix];
+        if claim.confirm_us() > 0 && !claim.is_attended() && !planted!(ConfirmIgnored) {
+            return claim.confirm_us();
+        }
         let rest_us = claim.deadline.since(now.at);
         let is_away = claim.keep_us() > 0 && rest_us <= claim.keep_us();
         if is_away { claim.ttl_us.min(rest_us) } else { claim.ttl_us }
@@ -218,8 +239,8 @@ impl Engine {
     fn answer_place(&self, now: Moment, resource: &ResourceKey, name: &Arc<str>) -> Answer {
         let seen = self.answer_resource(now, resource)?;
         let place = match self.state.resource(resource) {
-            Some(rix) => self.state.view_place(rix, name, seen),
-            None => PlaceView { seen, queue_position: None, waiting: 0, holder: None },
+            Some(rix) => self.state.view_place(now, rix, name, seen),
+            None => PlaceView { seen, queue_position: None, waiting: 0, holder: None, eta_us: None },
         };
         Ok(Reply::Place(Box::new(place)))
     }

@@ -1,26 +1,39 @@
 //! Giving a resource a capacity, taking the capacity away, and revoking grants.
 
 use crate::change::{Change, Ending};
-use crate::ids::{Kind, ResourceKey, Token};
+use crate::command::{Labeling, Revocable};
+use crate::ids::{Kind, ResourceKey};
 use crate::reply::{Answer, Reply};
 use crate::state::Cix;
 use crate::time::Moment;
 use crate::{Engine, Outbox};
 
 impl Engine {
-    pub(crate) fn configure(&mut self, now: Moment, resource: &ResourceKey, capacity: u32, out: &mut Outbox) -> Answer {
+    pub(crate) fn configure(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        capacity: u32,
+        label: Labeling,
+        out: &mut Outbox,
+    ) -> Answer {
         assert!(resource.kind() != Kind::Lock, "a lock has one slot");
         self.refuse_past_resource_limit(resource)?;
         let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
         if known.is_none_or(|known| !known.configured) {
             self.refuse_growth()?;
         }
-        self.make_room_for_resource(now, resource, out)?;
+        self.make_room_for_resource(now, resource, &label, out)?;
         let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
         if known.is_none_or(|known| !known.configured || known.capacity != capacity) {
             self.commit(now, Change::Configured { resource: resource.clone(), capacity }, out);
         }
         let rix = self.state.resource(resource).expect("it was just configured");
+        if let Labeling::Set(label) = label
+            && self.state.resources[rix].label() != label.as_ref()
+        {
+            self.commit(now, Change::Labeled { resource: resource.clone(), label }, out);
+        }
         if !planted!(LostWakeUpOnRaise) {
             self.settle(now, rix, out);
         }
@@ -46,12 +59,20 @@ impl Engine {
         Reply::Unconfigured(true)
     }
 
-    /// Ends the grant with this token, in every dialect. `false` when the grant had ended before.
-    pub(crate) fn revoke(&mut self, now: Moment, resource: &ResourceKey, token: Token, out: &mut Outbox) -> bool {
-        let holder = self.state.resource(resource).and_then(|rix| self.state.holder_by(rix, token));
-        let Some(cix) = holder else { return false };
+    /// Ends this grant or wait, in every dialect. `false` when it had ended before.
+    pub(crate) fn revoke(&mut self, now: Moment, resource: &ResourceKey, which: Revocable, out: &mut Outbox) -> bool {
+        let Some(cix) = self.revocable(resource, which) else { return false };
         self.assert_touched(now, cix);
         self.end(now, cix, Ending::Revoked, out);
         true
+    }
+
+    /// The claim that an operator means.
+    pub(crate) fn revocable(&self, resource: &ResourceKey, which: Revocable) -> Option<Cix> {
+        let rix = self.state.resource(resource)?;
+        match which {
+            Revocable::Grant(token) => self.state.holder_by(rix, token),
+            Revocable::Place(order) => self.state.waiting_at(rix, order),
+        }
     }
 }

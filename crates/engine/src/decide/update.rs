@@ -14,7 +14,11 @@ impl Engine {
         let cix = self.touched_claim(now, claim)?;
         match self.state.claims[cix].status {
             Status::Ended(how) => Err(Refusal::Ended(crate::view::shown_ending(how))),
-            Status::Waiting => self.update_waiting(now, cix, update, out),
+            Status::Waiting => {
+                // Also when it is refused: this is how callers of the claims dialect ask whether it is their turn.
+                self.heed(now, cix, out);
+                self.update_waiting(now, cix, update, out)
+            }
             Status::Active | Status::Grace | Status::Lapsed => Ok(self.update_active(now, cix, update, out)),
         }
     }
@@ -30,6 +34,7 @@ impl Engine {
         if let Some(slot) = activates_in {
             let ttl_us = update.ttl_us.unwrap_or(self.state.claims[cix].ttl_us);
             self.grant(now, cix, slot, ttl_us, None, out);
+            self.confirm(now, cix, out);
         }
         Ok(self.finish_update(now, cix, update.status, out))
     }
@@ -37,8 +42,10 @@ impl Engine {
     fn update_active(&mut self, now: Moment, cix: Cix, update: Update, out: &mut Outbox) -> Reply {
         self.retime(now, cix, update.timeout_us, out);
         let ends = update.status.and_then(Wish::ending).is_some();
-        if let (Some(ttl_us), false) = (update.ttl_us, ends) {
-            self.extend(now, cix, ttl_us, out);
+        match update.ttl_us {
+            _ if ends => {}
+            Some(ttl_us) => self.extend(now, cix, ttl_us, out),
+            None => self.heed(now, cix, out),
         }
         self.finish_update(now, cix, update.status, out)
     }

@@ -1,7 +1,9 @@
 //! The account of bytes, kept as entities come and go. `bytes` defines what each entity costs; `check` counts all of it
 //! again.
 
-use super::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE};
+use std::sync::Arc;
+
+use super::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE, Texts};
 use super::{Cix, Rix, State};
 
 /// The bytes that the state uses.
@@ -23,20 +25,34 @@ impl State {
         let claim = &self.claims[cix];
         let kind = self.kind(claim.resource);
         match claim.extra.as_deref() {
-            None => bytes::of_claim(kind, None, None, None, None),
+            None => bytes::of_claim(kind, &Texts::default()),
             Some(extra) => bytes::of_claim(
                 kind,
-                extra.client.as_deref(),
-                extra.principal.as_deref().map(|principal| &**principal),
-                extra.key.as_ref(),
-                extra.metadata.as_deref(),
+                &Texts {
+                    client: extra.client.as_deref(),
+                    principal: claim.principal().map(|principal| &**principal),
+                    holder: claim.holder().map(|holder| &**holder),
+                    key: extra.key.as_ref().map(|key| &*key.name),
+                    metadata: extra.metadata.as_deref(),
+                    is_rare: extra.rare.is_some(),
+                },
             ),
         }
     }
 
     pub(crate) fn bytes_of_resource(&self, rix: Rix) -> u64 {
         let resource = &self.resources[rix];
-        bytes::of_resource(&resource.key) + resource.slots.highest() * SLOT
+        bytes::of_resource(&resource.key, resource.label().map(|label| &**label)) + resource.slots.highest() * SLOT
+    }
+
+    /// Gives a resource a label, or takes it away.
+    pub(crate) fn set_label(&mut self, rix: Rix, label: Option<&Arc<str>>) {
+        if self.resources[rix].label() == label {
+            return;
+        }
+        self.account.total -= self.bytes_of_resource(rix);
+        self.resource_mut(rix).extra_mut().label = label.map(Arc::clone);
+        self.account.total += self.bytes_of_resource(rix);
     }
 
     pub(crate) fn take_slot(&mut self, rix: Rix, slot: u32, cix: Cix) {

@@ -5,17 +5,17 @@
 //!
 //! ```text
 //! claim     = CLAIM + EXTRA unless it is a plain lease
-//!           + OWNER + 2 × text(client) + OWNER + POINTER + 2 × text(principal)
+//!           + OWNER + 2 × text(client) + OWNER + 2 × text(principal)
+//!           + RARE if it has a principal or particulars + text(holder)
 //!           + NAME + text(idempotency key) + text(metadata)
-//! resource  = RESOURCE + text(name) + SLOT × the highest slot in use
+//! resource  = RESOURCE + text(name) + LABEL + text(label) + SLOT × the highest slot in use
 //! ```
 //!
 //! A claim that ended leaves a hole: its entry in the table and its place in the index of ids are used again, not given
 //! back. Holes count as used too (`SPARE_CLAIM`, `SPARE_RESOURCE`), but they are not part of the account, as a restart
 //! has none.
 
-use super::{Claim, Resource};
-use crate::change::IdempotencyKey;
+use super::{Claim, Rare, Resource, ResourceExtra};
 use crate::ids::{Kind, ResourceKey};
 
 /// A claim: its entry in the table (128), in the index of ids (hash tables are between 7/16 and 7/8 full: 80), and in
@@ -27,8 +27,10 @@ pub const EXTRA: u64 = 160;
 pub const NAME: u64 = 80;
 /// The entry that counts the claims of an owner.
 pub const OWNER: u64 = 80;
-/// The allocation that points to the name of a lock's principal.
-pub const POINTER: u64 = 32;
+/// The allocation of the parts that few claims have.
+pub const RARE: u64 = 80;
+/// The allocation of the parts that few resources have.
+pub const LABEL: u64 = 48;
 /// A resource: its entry in the table (128) and in the order of keys (88), and its hole (8).
 pub const RESOURCE: u64 = 224;
 /// A place in a list of slots, which may be half empty.
@@ -45,6 +47,8 @@ const RESOURCE_ENTRY: u64 = 128;
 const _: () = assert!(size_of::<Option<Claim>>() as u64 <= CLAIM_ENTRY, "a claim's entry is accounted in full");
 const _: () =
     assert!(size_of::<Option<Resource>>() as u64 <= RESOURCE_ENTRY, "a resource's entry is accounted in full");
+const _: () = assert!(size_of::<Rare>() as u64 + 16 <= RARE, "the rare parts of a claim are accounted in full");
+const _: () = assert!(size_of::<ResourceExtra>() as u64 + 16 <= LABEL, "the rare parts of a resource, too");
 
 /// A text on the heap: its counters, its bytes, and the rounding of the allocator.
 pub fn text(len: usize) -> u64 {
@@ -52,27 +56,45 @@ pub fn text(len: usize) -> u64 {
     32 + len + len / 8
 }
 
+/// The texts of a claim, which its size depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Texts<'a> {
+    /// The lock's client, or the owner of a claim.
+    pub client: Option<&'a str>,
+    /// For a lock, the name that its caller signed on with.
+    pub principal: Option<&'a str>,
+    /// The name that a pool's borrower gave itself.
+    pub holder: Option<&'a str>,
+    /// The name of its idempotency key.
+    pub key: Option<&'a str>,
+    /// The caller's JSON.
+    pub metadata: Option<&'a str>,
+    /// It has a principal or particulars.
+    pub is_rare: bool,
+}
+
 /// A claim in any status.
-pub fn of_claim(
-    kind: Kind,
-    client: Option<&str>,
-    principal: Option<&str>,
-    key: Option<&IdempotencyKey>,
-    metadata: Option<&str>,
-) -> u64 {
-    let is_plain = kind == Kind::Pool && [client, principal, metadata] == [None; 3] && key.is_none();
+pub fn of_claim(kind: Kind, texts: &Texts<'_>) -> u64 {
+    let Texts { client, principal, holder, key, metadata, is_rare } = *texts;
+    let is_plain = kind == Kind::Pool && *texts == Texts::default();
     let extra = if is_plain { 0 } else { EXTRA };
     // An owner's name is stored once more in the count of its claims: the client, and for a lock the principal. A
     // lock's client is reckoned like an owner all the same. While the client waits for a lock, a lookup finds it by its
     // name, too.
     let found_by_client = if kind == Kind::Lock { NAME } else { 0 };
     let client = client.map_or(0, |client| OWNER + found_by_client + 2 * text(client.len()));
-    let principal = principal.map_or(0, |principal| OWNER + POINTER + 2 * text(principal.len()));
-    let key = key.map_or(0, |key| NAME + text(key.name.len()));
-    CLAIM + extra + client + principal + key + metadata.map_or(0, |metadata| text(metadata.len()))
+    let principal = principal.map_or(0, |principal| OWNER + 2 * text(principal.len()));
+    let rare = if is_rare { RARE + holder.map_or(0, |holder| text(holder.len())) } else { 0 };
+    let key = key.map_or(0, |key| NAME + text(key.len()));
+    CLAIM + extra + client + principal + rare + key + metadata.map_or(0, |metadata| text(metadata.len()))
 }
 
 /// A resource without its slots.
-pub fn of_resource(key: &ResourceKey) -> u64 {
-    RESOURCE + key.name().map_or(0, |name| text(name.len()))
+pub fn of_resource(key: &ResourceKey, label: Option<&str>) -> u64 {
+    RESOURCE + key.name().map_or(0, |name| text(name.len())) + of_label(label)
+}
+
+/// The label of a resource.
+pub fn of_label(label: Option<&str>) -> u64 {
+    label.map_or(0, |label| LABEL + text(label.len()))
 }

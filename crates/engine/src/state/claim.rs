@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Cix, Rix};
-use crate::change::{Ending, IdempotencyKey, Lease};
+use crate::change::{Ending, IdempotencyKey, Lease, Particulars};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Token};
 use crate::time::{Moment, Time, Wall};
@@ -41,8 +41,8 @@ pub(crate) struct Claim {
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) client: Option<Arc<str>>,
-    /// Boxed, so that a claim without one takes up a pointer for it.
-    pub(crate) principal: Option<Box<Arc<str>>>,
+    /// Boxed, so that a claim without any takes up a pointer for them.
+    pub(crate) rare: Option<Box<Rare>>,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) metadata: Option<Arc<str>>,
     pub(crate) grace_us: u64,
@@ -51,6 +51,16 @@ pub(crate) struct Extra {
     pub(crate) created_wall: Wall,
     pub(crate) granted_wall: Wall,
     pub(crate) ended: Option<Moment>,
+}
+
+/// The parts that few claims have.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// The name that a lock's client signed on with.
+    pub(crate) principal: Option<Arc<str>>,
+    pub(crate) particulars: Particulars,
+    /// A caller is parked on the waiting claim. No fact, as no caller outlives the process: the driver says so.
+    pub(crate) is_attended: bool,
 }
 
 impl Claim {
@@ -98,7 +108,55 @@ impl Claim {
 
     /// The name that a lock's client signed on with.
     pub(crate) fn principal(&self) -> Option<&Arc<str>> {
-        self.extra.as_ref()?.principal.as_deref()
+        self.rare()?.principal.as_ref()
+    }
+
+    /// The name that a pool's borrower gave itself.
+    pub(crate) fn holder(&self) -> Option<&Arc<str>> {
+        self.rare()?.particulars.holder.as_ref()
+    }
+
+    /// After how long without a question it is withdrawn from the queue; zero if it is not.
+    pub(crate) fn wait_ttl_us(&self) -> u64 {
+        self.rare().map_or(0, |rare| rare.particulars.wait_ttl_us)
+    }
+
+    /// For how long a grant lasts that no caller knows of; zero if it lasts as long as every other.
+    pub(crate) fn confirm_us(&self) -> u64 {
+        self.rare().map_or(0, |rare| rare.particulars.confirm_us)
+    }
+
+    pub(crate) fn is_attended(&self) -> bool {
+        self.rare().is_some_and(|rare| rare.is_attended)
+    }
+
+    /// Returns whether it matters that a caller is parked on it.
+    pub(crate) fn is_attentive(&self) -> bool {
+        self.status == Status::Waiting && (self.wait_ttl_us() > 0 || self.confirm_us() > 0)
+    }
+
+    pub(crate) fn particulars(&self) -> Particulars {
+        self.rare().map(|rare| rare.particulars.clone()).unwrap_or_default()
+    }
+
+    fn rare(&self) -> Option<&Rare> {
+        self.extra.as_ref()?.rare.as_deref()
+    }
+
+    /// Its grant needs no confirmation any more.
+    pub(crate) fn confirm(&mut self) {
+        let Some(extra) = &mut self.extra else { return };
+        if let Some(rare) = &mut extra.rare {
+            rare.particulars.confirm_us = 0;
+            if rare.principal.is_none() && rare.particulars.is_empty() {
+                extra.rare = None;
+            }
+        }
+    }
+
+    /// The rare parts of a claim that has some.
+    pub(crate) fn rare_mut(&mut self) -> Option<&mut Rare> {
+        self.extra.as_mut()?.rare.as_deref_mut()
     }
 
     pub(crate) fn key(&self) -> Option<&IdempotencyKey> {
@@ -120,5 +178,13 @@ impl Claim {
 
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
+    }
+}
+
+impl Rare {
+    /// `None` for a claim that has no such part.
+    pub(crate) fn of(principal: Option<Arc<str>>, particulars: Particulars) -> Option<Box<Rare>> {
+        let is_empty = principal.is_none() && particulars.is_empty();
+        (!is_empty).then(|| Box::new(Rare { principal, particulars, is_attended: false }))
     }
 }

@@ -81,6 +81,11 @@ impl State {
         self.resources[rix].slots.iter().map(|(_, cix)| cix).find(|&cix| self.claims[cix].token == token)
     }
 
+    /// The waiting claim with this place in the order of creation.
+    pub(crate) fn waiting_at(&self, rix: Rix, order: u64) -> Option<Cix> {
+        self.queue(rix).find(|&cix| self.claims[cix].order >= order).filter(|&cix| self.claims[cix].order == order)
+    }
+
     pub(crate) fn ensure_resource(&mut self, key: &ResourceKey) -> Rix {
         if let Some(rix) = self.resource(key) {
             return rix;
@@ -93,9 +98,11 @@ impl State {
             queue_head: Cix::NONE,
             queue_tail: Cix::NONE,
             waiting: 0,
-            ranks: None,
+            extra: None,
             claims: 0,
             last_token: Token(0),
+            holds_count: 0,
+            holds_mean_us: 0,
             // Younger than a snapshot under way, which therefore leaves it out.
             saved_in: self.snapshots_begun,
         });

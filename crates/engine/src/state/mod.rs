@@ -26,7 +26,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 pub(crate) use account::Account;
-pub(crate) use claim::{Claim, Extra};
+pub(crate) use claim::{Claim, Extra, Rare};
 pub(crate) use entities::default_capacity;
 pub(crate) use ranks::{RANKED_FROM, Ranks};
 use retained::Retained;
@@ -37,6 +37,7 @@ use snapshot::Snapshot;
 use crate::KindTotals;
 use crate::command::Owned;
 use crate::fact::Counters;
+use crate::holds::Holds;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Time;
 
@@ -86,14 +87,48 @@ pub(crate) struct Resource {
     pub(crate) queue_head: Cix,
     pub(crate) queue_tail: Cix,
     pub(crate) waiting: u32,
-    /// The place of each waiter in a long queue. Built when it gets long, dropped when it is empty.
-    pub(crate) ranks: Option<Box<Ranks>>,
+    /// The parts that few resources have.
+    pub(crate) extra: Option<Box<ResourceExtra>>,
     /// Claims that refer to it, ended ones included. It is dropped when this is zero and it is not configured.
     pub(crate) claims: u32,
     /// The last token granted on it while it has been known.
     pub(crate) last_token: Token,
+    /// How long its slots were held: apart, so that an entry stays within its account.
+    holds_count: u32,
+    holds_mean_us: u64,
     /// The snapshot that has it already.
     pub(crate) saved_in: u32,
+}
+
+/// The parts that few resources have.
+#[derive(Debug, Default)]
+pub(crate) struct ResourceExtra {
+    /// The place of each waiter in a long queue. Built when it gets long, dropped when it is empty.
+    pub(crate) ranks: Option<Box<Ranks>>,
+    /// The name that people see in place of its id.
+    pub(crate) label: Option<Arc<str>>,
+}
+
+impl Resource {
+    pub(crate) fn ranks(&self) -> Option<&Ranks> {
+        self.extra.as_ref()?.ranks.as_deref()
+    }
+
+    pub(crate) fn holds(&self) -> Holds {
+        Holds { count: self.holds_count, mean_us: self.holds_mean_us }
+    }
+
+    pub(crate) fn set_holds(&mut self, holds: Holds) {
+        Holds { count: self.holds_count, mean_us: self.holds_mean_us } = holds;
+    }
+
+    pub(crate) fn label(&self) -> Option<&Arc<str>> {
+        self.extra.as_ref()?.label.as_ref()
+    }
+
+    pub(crate) fn extra_mut(&mut self) -> &mut ResourceExtra {
+        self.extra.get_or_insert_default()
+    }
 }
 
 impl Default for Counters {

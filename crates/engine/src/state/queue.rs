@@ -16,7 +16,7 @@ impl State {
         let resource = &mut self.resources[rix];
         resource.queue_tail = cix;
         resource.waiting += 1;
-        if resource.ranks.is_some() || resource.waiting >= RANKED_FROM {
+        if resource.ranks().is_some() || resource.waiting >= RANKED_FROM {
             self.rank(rix, cix);
         }
         self.waiting += 1;
@@ -39,10 +39,12 @@ impl State {
         let order = self.claims[cix].order;
         let resource = &mut self.resources[rix];
         resource.waiting -= 1;
-        if let Some(ranks) = &mut resource.ranks {
+        if let Some(extra) = &mut resource.extra
+            && let Some(ranks) = &mut extra.ranks
+        {
             ranks.remove(order);
             if resource.waiting == 0 {
-                resource.ranks = None;
+                extra.ranks = None;
             }
         }
         self.waiting -= 1;
@@ -51,7 +53,9 @@ impl State {
 
     /// Gives the last claim in a long queue its rank; the first time, all claims ahead of it get theirs too.
     fn rank(&mut self, rix: Rix, last: Cix) {
-        if let Some(ranks) = &mut self.resources[rix].ranks {
+        if let Some(extra) = &mut self.resources[rix].extra
+            && let Some(ranks) = &mut extra.ranks
+        {
             ranks.push(self.claims[last].order);
             return;
         }
@@ -59,13 +63,13 @@ impl State {
         for cix in self.queue(rix) {
             ranks.push(self.claims[cix].order);
         }
-        self.resources[rix].ranks = Some(Box::new(ranks));
+        self.resources[rix].extra_mut().ranks = Some(Box::new(ranks));
     }
 
     /// A waiting claim's place in its queue; 1 is next.
     pub(crate) fn queue_position(&self, cix: Cix) -> u32 {
         let claim = &self.claims[cix];
-        let ahead = if let Some(ranks) = &self.resources[claim.resource].ranks {
+        let ahead = if let Some(ranks) = self.resources[claim.resource].ranks() {
             ranks.ahead_of(claim.order)
         } else {
             let ahead = self.queue(claim.resource).take_while(|&other| other != cix).count();

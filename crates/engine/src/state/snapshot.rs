@@ -2,9 +2,10 @@
 //! slice at a time while it changes: an entity that is about to change, and has not been walked yet, is saved first as
 //! it was. The resulting facts are exactly the state at the position where the snapshot began.
 
-use super::{Cix, Claim, Extra, Resource, Rix, State};
+use super::{Cix, Claim, Extra, Rare, Resource, Rix, State};
 use crate::change::Lease;
 use crate::fact::{ClaimFact, Fact, ResourceFact, Status};
+use crate::holds::Holds;
 use crate::ids::{Kind, Token};
 use crate::time::{Moment, Time, Wall};
 
@@ -117,6 +118,7 @@ impl State {
             principal: claim.principal().cloned(),
             key: extra.and_then(|extra| extra.key.clone()),
             metadata: extra.and_then(|extra| extra.metadata.clone()),
+            particulars: claim.particulars(),
         }))
     }
 
@@ -139,6 +141,8 @@ impl State {
                 resource.capacity = fact.capacity;
                 resource.configured = fact.configured;
                 resource.last_token = fact.last_token;
+                resource.set_holds(if planted!(HoldsNotInCheckpoint) { Holds::default() } else { fact.holds });
+                self.set_label(rix, fact.label.as_ref());
             }
             Fact::Claim(fact) => self.restore_claim(*fact),
         }
@@ -149,7 +153,7 @@ impl State {
         let kind = self.kind(rix);
         let extra = Extra {
             client: fact.client,
-            principal: fact.principal.map(Box::new),
+            rare: Rare::of(fact.principal, fact.particulars),
             key: fact.key,
             metadata: fact.metadata,
             grace_us: fact.lease.grace_us,
@@ -160,7 +164,7 @@ impl State {
         };
         let is_plain = kind == Kind::Pool
             && extra.client.is_none()
-            && extra.principal.is_none()
+            && extra.rare.is_none()
             && extra.key.is_none()
             && extra.metadata.is_none()
             && extra.keep_us == 0;
@@ -223,5 +227,7 @@ fn fact_of_resource(resource: &Resource) -> Fact {
         capacity: resource.capacity,
         configured: resource.configured,
         last_token: resource.last_token,
+        label: resource.label().cloned(),
+        holds: resource.holds(),
     })
 }

@@ -3,8 +3,9 @@
 //! ```text
 //! limits grace 5s retain 1m retained 9 claims 9 waiting 9 resources 9 state 9000   settings, before anything else
 //! at 5s …                           service time goes on; a line without it stays at the same instant
-//! pool A count 2                    capacity db 2           delete pool A          delete claimed db
+//! pool A count 2 label builds       capacity db 2           delete pool A          delete claimed db
 //! borrow A ttl 30s wait 5s keep 9s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
+//! claim db timeout 30s wait-ttl 8s confirm 5s as c          attend c               attend c no-more
 //! claim db timeout 30s key k metadata {} as c               update c ttl 5s timeout 3s status released
 //! lock L client ann ttl 30s wait 5s renew no|7 key k as l   unlock L client ann token 7
 //! lock L client ann principal p live 3 waiting 1 ttl 30s as l
@@ -12,7 +13,8 @@
 //! withdraw x                        hand-back x unheard     told x (what its parked caller is told)
 //! show pool A | claimed db | lock L                         view c                 resources after db limit 2
 //! list resource db status active ttl 0s..9s created 0s..9s active 0s..9s waiting 0s..9s after 3 limit 2 scan 9
-//! revoke 3 of lock L                fence 3 of lock L       inspect lock L         survey after lock L scan 9
+//! take-out 3 of lock L (by its place in the order of creation)
+//! revoke 3 of lock L                fence 3 of lock L       inspect lock L         survey after lock L scan 9 texts
 //! time                              deadline                totals                 bytes                 wall 1h back|ahead
 //! repeat 300 …                      snapshot begin          snapshot walk 2        snapshot drop
 //! restart
@@ -23,9 +25,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, Limits,
-    Moment, Options, Outbox, Patience, Quota, Renewal, ResourceKey, Retelling, Spend, StatusFilter, Time, Token,
-    Update, Wall, Wish,
+    Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, Labeling,
+    Limits, Moment, Options, Outbox, Particulars, Patience, Quota, Renewal, ResourceKey, Retelling, Revocable, Spend,
+    StatusFilter, Time, Token, Update, Wall, Wish,
 };
 
 use crate::render::{Names, WALL_START, time};
@@ -275,9 +277,18 @@ impl Play {
             "pool" => {
                 let resource = pool(words.take());
                 assert!(words.skip("count"));
-                Command::Configure { resource, capacity: words.number() }
+                let capacity = words.number();
+                let label = match words.option("label") {
+                    None => Labeling::Kept,
+                    Some("none") => Labeling::Set(None),
+                    Some(label) => Labeling::Set(Some(Arc::from(label))),
+                };
+                Command::Configure { resource, capacity, label }
             }
-            "capacity" => Command::Configure { resource: claimed(words.take()), capacity: words.number() },
+            "capacity" => {
+                let (resource, label) = (claimed(words.take()), Labeling::Kept);
+                Command::Configure { resource, capacity: words.number(), label }
+            }
             "delete" => Command::Unconfigure { resource: resource(&mut words) },
             "borrow" => {
                 let pool = pool(words.take());
@@ -329,6 +340,12 @@ impl Play {
                     update: Update { ttl_us, timeout_us, status: words.option("status").map(wish) },
                 }
             }
+            "attend" => Command::Attend { claim: self.id(words.take()), is_attended: !words.skip("no-more") },
+            "take-out" => {
+                let order = words.number::<u64>();
+                assert!(words.skip("of"), "a place is `of` something");
+                Command::Revoke { resource: resource(&mut words), which: Revocable::Place(order) }
+            }
             "withdraw" => Command::Withdraw { claim: self.id(words.take()) },
             "hand-back" => {
                 let claim = self.id(words.take());
@@ -342,13 +359,14 @@ impl Play {
                 if verb == "fence" {
                     Command::ViewFence { resource, token }
                 } else {
-                    Command::Revoke { resource, token }
+                    Command::Revoke { resource, which: Revocable::Grant(token) }
                 }
             }
             "inspect" => Command::Inspect { resource: resource(&mut words) },
             "survey" => Command::Survey {
                 after: words.skip("after").then(|| resource(&mut words)),
                 scan_max: words.option("scan").map_or(1_000, |word| word.parse().expect("a bound is a number")),
+                with_texts: words.skip("texts"),
             },
             "view" => Command::ViewClaim { claim: self.id(words.take()) },
             "list" => Command::ListClaims(Box::new(query(&mut words))),
@@ -389,6 +407,11 @@ impl Play {
                 },
                 keep_us: words.duration("keep").unwrap_or(0),
                 former_fingerprint: words.option("former").map(|word| word.parse().expect("a body is a number here")),
+                particulars: Particulars {
+                    holder: words.option("holder").map(Arc::from),
+                    wait_ttl_us: words.duration("wait-ttl").unwrap_or(0),
+                    confirm_us: words.duration("confirm").unwrap_or(0),
+                },
             },
         }
     }
@@ -467,7 +490,8 @@ fn query(words: &mut Words<'_>) -> ClaimQuery {
     let number = |word: Option<&str>, default: usize| word.map_or(default, |word| word.parse().expect("a number"));
     let filter = ClaimFilter {
         resource: words.option("resource").map(Arc::from),
-        status: words.option("status").map(status),
+        owner: words.option("owner").map(Arc::from),
+        statuses: words.option("status").map_or(Vec::new(), |word| word.split(',').map(status).collect()),
         ttl_us: words.option("ttl").map(range),
         created: words
             .option("created")

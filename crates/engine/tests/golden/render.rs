@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, Holder, HolderLine, HolderState, Inspection,
-    Lease, LeaseView, LockNews, LockView, PlaceView, Refusal, Reply, ResourceKey, ResourceLine, ResourceView, Time,
-    WaiterLine, Wall, What,
+    Lease, LeaseView, LockNews, LockView, Names as EffectNames, Particulars, PlaceView, Refusal, Reply, ResourceKey,
+    ResourceLine, ResourceView, Time, WaiterLine, Wall, What,
 };
 
 use crate::words::duration;
@@ -29,6 +29,10 @@ impl Names {
             Change::Marked => "marked".into(),
             Change::Configured { resource, capacity } => format!("configured {}, capacity {capacity}", key(resource)),
             Change::Unconfigured { resource } => format!("unconfigured {}", key(resource)),
+            Change::Labeled { resource, label } => {
+                format!("labeled {}, {}", key(resource), label.as_deref().unwrap_or("not any more"))
+            }
+            Change::Confirmed { claim } => format!("confirmed {}", self.claim(*claim)),
             Change::Claimed(claimed) => {
                 let wait = match claimed.wait_until {
                     Time::NEVER => String::new(),
@@ -41,7 +45,8 @@ impl Names {
                 let idempotent = key_said.map_or(String::new(), |k| format!(", key {}/{}", k.name, k.fingerprint));
                 let metadata = claimed.metadata.as_ref().map_or(String::new(), |json| format!(", metadata {json}"));
                 let (name, on) = (self.claim(claimed.claim), key(&claimed.resource));
-                let said = format!("{wait}{client}{principal}{idempotent}{metadata}");
+                let said =
+                    format!("{wait}{client}{principal}{idempotent}{metadata}{}", particulars(&claimed.particulars));
                 format!("claimed {name} on {on}, ttl {}{said}", duration(claimed.ttl_us))
             }
             Change::Kept { claim, wait_until } => format!("kept {}, until {}", self.claim(*claim), time(*wait_until)),
@@ -62,7 +67,13 @@ impl Names {
 
     pub(crate) fn effect(&self, effect: &Effect) -> String {
         let who = effect.claim.map_or_else(|| key(&effect.resource), |claim| self.claim(claim).to_string());
-        let client = effect.client.as_ref().map_or(String::new(), |client| format!(" ({client})"));
+        let mut client = effect.client.as_ref().map_or(String::new(), |client| format!(" ({client})"));
+        if let Some(names) = &effect.names {
+            let EffectNames { holder, principal, label } = &**names;
+            let named = [("holder", holder), ("principal", principal), ("label", label)];
+            let named = named.into_iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
+            client += &format!(" ({})", named.collect::<Vec<_>>().join(", "));
+        }
         let grant = effect.grant.map_or(String::new(), |grant| format!(", slot {}, token {}", grant.slot, grant.token));
         let what = match &effect.what {
             What::Configured { capacity } => format!("configured, capacity {capacity}"),
@@ -128,10 +139,10 @@ impl Names {
             Reply::Unlocked => "unlocked".into(),
             Reply::Spent(had) => format!("spent: {had:?}"),
             Reply::Place(place) => {
-                let PlaceView { seen, queue_position, waiting, holder } = &**place;
+                let PlaceView { seen, queue_position, waiting, holder, eta_us } = &**place;
                 let at = queue_position.map_or("not in line".into(), |at| format!("number {at} in line"));
                 let holder = holder.as_ref().map_or(String::new(), |holder| format!(", held by {holder}"));
-                format!("{at}, {waiting} waiting{holder}: {}", self.reply(seen))
+                format!("{at}, {waiting} waiting{holder}{}: {}", eta(*eta_us), self.reply(seen))
             }
             Reply::Claim(view) => self.claim_view(view),
             Reply::ClaimEnded(how) => format!("claim ended: {how:?}"),
@@ -149,10 +160,12 @@ impl Names {
 
     pub(crate) fn refusal(&self, refusal: &Refusal) -> String {
         match refusal {
-            Refusal::NoneFree { waiting } => format!("none free, {waiting} waiting"),
-            Refusal::Locked { lock, in_grace } => {
-                format!("{}: {}", if *in_grace { "in grace" } else { "locked" }, self.lock_view(lock))
+            Refusal::NoneFree { waiting, eta_us } => format!("none free, {waiting} waiting{}", eta(*eta_us)),
+            Refusal::Locked { lock, in_grace, eta_us } => {
+                let what = if *in_grace { "in grace" } else { "locked" };
+                format!("{what}{}: {}", eta(*eta_us), self.lock_view(lock))
             }
+            Refusal::TakenOut => "taken out of the queue".into(),
             Refusal::Ended(how) => format!("ended: {how:?}"),
             Refusal::OverQuota { is_about_waiting: true, limit } => format!("over the quota of {limit} waiting"),
             Refusal::OverQuota { is_about_waiting: false, limit } => format!("over the quota of {limit} claims"),
@@ -184,9 +197,21 @@ impl Names {
             known.into_iter().flatten().collect::<Vec<_>>().join(" ")
         };
         let holders = holders.iter().map(|holder| {
-            let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state } =
-                holder;
-            let who = who(client.as_ref(), *claim, metadata.as_ref());
+            let HolderLine {
+                slot,
+                token,
+                client,
+                holder,
+                owner,
+                claim,
+                since,
+                held_us,
+                ttl_us,
+                remaining_us,
+                metadata,
+                state,
+            } = holder;
+            let who = who(client.as_ref(), *claim, metadata.as_ref()) + &named(holder.as_ref(), owner.as_ref());
             let state = match state {
                 HolderState::Active => String::new(),
                 HolderState::Grace { remaining_us } => format!(", in grace for {}", duration(*remaining_us)),
@@ -197,9 +222,10 @@ impl Names {
             format!("= slot {slot}:{who}, token {token}, since {since}, held {so_far}, {left} of {ttl} left{state}")
         });
         let queue = queue.iter().enumerate().map(|(nth, waiter)| {
-            let WaiterLine { client, claim, waiting_us, metadata } = waiter;
-            let who = who(client.as_ref(), *claim, metadata.as_ref());
-            format!("= place {}:{who}, waits for {}", nth + 1, duration(*waiting_us))
+            let WaiterLine { client, holder, owner, claim, order, waiting_us, eta_us, metadata } = waiter;
+            let who = who(client.as_ref(), *claim, metadata.as_ref()) + &named(holder.as_ref(), owner.as_ref());
+            let (waits, eta) = (duration(*waiting_us), eta(*eta_us));
+            format!("= place {}:{who}, #{order}, waits for {waits}{eta}", nth + 1)
         });
         [head].into_iter().chain(holders).chain(queue).collect()
     }
@@ -226,7 +252,13 @@ impl Names {
         let list = |name: &str, list: &[Holder]| {
             if list.is_empty() { String::new() } else { format!(", {name} {}", self.holders(list)) }
         };
-        format!("{}: {counts}{}{}", key(&view.resource), list("holders", &view.holders), list("queue", &view.queue))
+        let label = view.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+        format!(
+            "{}{label}: {counts}{}{}",
+            key(&view.resource),
+            list("holders", &view.holders),
+            list("queue", &view.queue)
+        )
     }
 
     fn holders(&self, list: &[Holder]) -> String {
@@ -252,6 +284,9 @@ impl Names {
         add("waited", Some(duration(view.waiting_us)));
         add("was active", view.active_us.map(duration));
         add("owner", view.owner.as_ref().map(ToString::to_string));
+        add("expected in", view.eta_us.map(duration));
+        add("to be asked about within", Some(view.wait_ttl_us).filter(|&us| us > 0).map(duration));
+        add("to be confirmed within", Some(view.confirm_us).filter(|&us| us > 0).map(duration));
         add("metadata", view.metadata.as_ref().map(ToString::to_string));
         let mut history = vec![format!("created {}", wall(view.history.created))];
         history.extend(view.history.waited.then(|| "waiting".to_string()));
@@ -272,15 +307,35 @@ fn resource_line(line: &ResourceLine) -> String {
         next_expiry_us,
         holder,
         metadata,
+        label,
+        texts,
         ..
     } = line;
-    let mut parts = vec![format!("{} {}", key(resource), state.as_str())];
+    let label = label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+    let mut parts = vec![format!("{}{label} {}", key(resource), state.as_str())];
     parts.push(format!("{in_use} of {capacity} in use, {waiting} waiting"));
     parts.extend(longest_wait_us.map(|us| format!("longest {}", duration(us))));
     parts.extend(next_expiry_us.map(|us| format!("next expiry in {}", duration(us))));
     parts.extend(holder.as_ref().map(|client| format!("holder {client}")));
     parts.extend(metadata.as_ref().map(|metadata| format!("its metadata {metadata}")));
+    parts.extend((!texts.is_empty()).then(|| format!("texts {texts:?}")));
     parts.join(", ")
+}
+
+fn particulars(of: &Particulars) -> String {
+    let Particulars { holder, wait_ttl_us, confirm_us } = of;
+    let holder = holder.as_ref().map_or(String::new(), |holder| format!(", holder {holder}"));
+    let time = |what: &str, us: u64| if us == 0 { String::new() } else { format!(", {what} {}", duration(us)) };
+    format!("{holder}{}{}", time("wait ttl", *wait_ttl_us), time("to be confirmed within", *confirm_us))
+}
+
+fn eta(eta_us: Option<u64>) -> String {
+    eta_us.map_or(String::new(), |us| format!(", expected in {}", duration(us)))
+}
+
+fn named(holder: Option<&Arc<str>>, owner: Option<&Arc<str>>) -> String {
+    let holder = holder.map_or(String::new(), |holder| format!(" (holder {holder})"));
+    holder + &owner.map_or(String::new(), |owner| format!(" (owner {owner})"))
 }
 
 /// Pools have letters for names.

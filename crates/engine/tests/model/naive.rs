@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, IdempotencyKey, Kind,
-    Lease, Limits, LockNews, Moment, Options, Patience, Quota, Refusal, Renewal, Reply, ResourceFact, ResourceKey,
-    Spend, Spent, Status, Time, Token, Update, Wall, Wish,
+    Labeling, Lease, Limits, LockNews, Moment, Options, Particulars, Patience, Quota, Refusal, Renewal, Reply,
+    ResourceFact, ResourceKey, Revocable, Spend, Spent, Status, Time, Token, Update, Wall, Wish,
 };
 
 use crate::naive_rows::{default_capacity, due_at, ended_at, holds, is_remembered, shown};
@@ -25,6 +25,8 @@ pub(crate) struct Naive {
     pub(crate) resources_most: usize,
     /// Nothing new is taken on.
     pub(crate) is_store_full: bool,
+    /// The claims that a caller is parked on.
+    pub(crate) attended: Vec<ClaimId>,
     last_token: u64,
     last_order: u64,
 }
@@ -38,6 +40,7 @@ impl Naive {
             claims_most: 0,
             resources_most: 0,
             is_store_full: false,
+            attended: Vec::new(),
             last_token: 0,
             last_order: 0,
         }
@@ -64,7 +67,7 @@ impl Naive {
     pub(crate) fn handle(&mut self, now: Moment, command: Command, ties: &[Change]) -> Answer {
         self.handle_time(now, ties);
         match command {
-            Command::Configure { resource, capacity } => self.configure(now, &resource, capacity),
+            Command::Configure { resource, capacity, label } => self.configure(now, &resource, capacity, label),
             Command::Unconfigure { resource } => Ok(Reply::Unconfigured(self.unconfigure(now, &resource))),
             Command::Acquire(acquire) if acquire.resource.kind() == Kind::Lock => self.lock(now, *acquire),
             Command::Acquire(acquire) => self.acquire(now, *acquire),
@@ -85,11 +88,25 @@ impl Naive {
             Command::ViewPlace { resource, name } => self.answer_place(now, &resource, &name),
             Command::Update { claim, update } => self.update(now, claim, update),
             Command::Mark => Ok(Reply::Done),
+            Command::Attend { claim, is_attended } => {
+                self.attended.retain(|&attended| attended != claim);
+                if let Some(at) = self.find(claim).filter(|&at| self.claims[at].status == Status::Waiting) {
+                    let Particulars { wait_ttl_us, confirm_us, .. } = self.claims[at].particulars;
+                    if is_attended && wait_ttl_us + confirm_us > 0 {
+                        self.attended.push(claim);
+                    }
+                    self.heed(now, at);
+                }
+                Ok(Reply::Done)
+            }
             Command::Withdraw { claim } => {
                 if let Some(at) = self.find(claim) {
                     match self.claims[at].status {
                         Status::Waiting if self.claims[at].keep_us > 0 => {
                             self.claims[at].wait_until = now.at.plus(self.claims[at].keep_us);
+                        }
+                        Status::Waiting if self.claims[at].particulars.wait_ttl_us > 0 => {
+                            self.claims[at].wait_until = now.at.plus(kept_us(&self.claims[at].particulars));
                         }
                         Status::Waiting => self.end(now, at, Ending::Withdrawn),
                         Status::Active | Status::Grace | Status::Lapsed => self.end(now, at, Ending::HandedBack),
@@ -106,9 +123,12 @@ impl Naive {
                 }
                 Ok(Reply::Done)
             }
-            Command::Revoke { resource, token } => {
-                let holder =
-                    self.claims.iter().position(|row| row.resource == resource && row.token == token && holds(row));
+            Command::Revoke { resource, which } => {
+                let is_meant = |row: &ClaimFact| match which {
+                    Revocable::Grant(token) => row.token == token && holds(row),
+                    Revocable::Place(order) => row.order == order && row.status == Status::Waiting,
+                };
+                let holder = self.claims.iter().position(|row| row.resource == resource && is_meant(row));
                 if let Some(at) = holder {
                     self.end(now, at, Ending::Revoked);
                 }
@@ -127,6 +147,7 @@ impl Naive {
             },
             Command::ViewClaim { claim } => {
                 let at = self.find_public(claim)?;
+                self.heed(now, at);
                 Ok(Reply::Claim(Box::new(self.view_claim(now, at))))
             }
             Command::ListClaims(query) => Ok(Reply::Claims(self.list_claims(now, &query))),
@@ -177,30 +198,36 @@ impl Naive {
     fn expire(&mut self, now: Moment, at: usize) {
         let row = &mut self.claims[at];
         match row.status {
+            Status::Waiting if row.particulars.wait_ttl_us > 0 && self.attended.contains(&row.claim) => {
+                row.wait_until = now.at.plus(kept_us(&row.particulars));
+            }
+            Status::Waiting if row.particulars.wait_ttl_us > 0 => self.end(now, at, Ending::Withdrawn),
             Status::Waiting => self.end(now, at, Ending::TimedOut),
             Status::Active if row.resource.kind() == Kind::Lock => row.status = Status::Grace,
             Status::Active => self.end(now, at, Ending::Expired),
             Status::Grace => {
                 row.status = Status::Lapsed;
                 row.ended = Some(now);
-                let resource = row.resource.clone();
+                let (resource, granted) = (row.resource.clone(), row.granted);
+                self.count_hold(now, &resource, granted);
                 self.settle(now, &resource);
             }
             Status::Lapsed | Status::Ended(_) => unreachable!("nothing is due"),
         }
     }
 
-    fn configure(&mut self, now: Moment, key: &ResourceKey, capacity: u32) -> Answer {
+    fn configure(&mut self, now: Moment, key: &ResourceKey, capacity: u32, label: Labeling) -> Answer {
         self.refuse_new_resource(key)?;
         if self.is_store_full && !self.resources.iter().any(|row| row.resource == *key && row.configured) {
             return Err(Refusal::StoreFull);
         }
-        if !self.resources.iter().any(|row| row.resource == *key) {
-            self.make_room(key, None)?;
-        }
+        self.make_room_for_label(key, &label)?;
         let row = self.resource_row(key);
         row.capacity = capacity;
         row.configured = true;
+        if let Labeling::Set(label) = label {
+            row.label = label;
+        }
         self.settle(now, key);
         Ok(Reply::Resource(self.view_resource(key)))
     }
@@ -211,6 +238,7 @@ impl Naive {
         };
         row.configured = false;
         row.capacity = default_capacity(key);
+        row.label = None;
         if key.kind() == Kind::Pool {
             // With no capacity nothing is granted while its claims end one by one.
             while let Some(at) = self.claims.iter().position(|row| row.resource == *key && !is_remembered(row)) {
@@ -222,37 +250,45 @@ impl Naive {
         true
     }
 
-    fn acquire(&mut self, now: Moment, asked: Acquire) -> Answer {
+    fn acquire(&mut self, now: Moment, mut asked: Acquire) -> Answer {
         let key = asked.resource.clone();
         if key.kind() == Kind::Pool && !self.resources.iter().any(|row| row.resource == key && row.configured) {
             return Err(Refusal::NoSuchResource);
         }
         if let Some(at) = self.repeated(&asked)? {
-            let wait_until = until(now, asked.patience, self.claims[at].keep_us);
             if self.claims[at].status == Status::Waiting {
+                self.heed(now, at);
                 let row = &mut self.claims[at];
                 row.seen = true;
-                row.wait_until = row.wait_until.max(wait_until);
+                if row.particulars.wait_ttl_us == 0 {
+                    row.wait_until = row.wait_until.max(until(now, asked.patience, row.keep_us));
+                }
                 return Ok(Reply::Waiting(row.claim));
             }
             self.take_up(now, at);
+            self.heed(now, at);
             return Ok(self.reply_to_claimant(now, at));
         }
         self.refuse_new_claim(&key)?;
         self.refuse_past_quota(&asked)?;
         if let Some(slot) = self.free_slot(&key) {
+            asked.options.particulars.confirm_us = 0;
             self.make_room_for_claim(&asked)?;
             let at = self.enqueue(now, asked, Time::NEVER);
             self.grant(now, at, slot);
             return Ok(self.reply_to_claimant(now, at));
         }
         if asked.patience == (Patience::For { wait_us: 0 }) {
-            return Err(Refusal::NoneFree { waiting: self.waiting_for(&key) });
+            return Err(self.none_free(now, &key));
         }
         self.refuse_new_waiter()?;
         self.refuse_past_waiting_quota(&asked)?;
         self.make_room_for_claim(&asked)?;
-        let wait_until = until(now, asked.patience, asked.options.keep_us);
+        let particulars = &asked.options.particulars;
+        let wait_until = match asked.patience {
+            Patience::Standing if particulars.wait_ttl_us > 0 => now.at.plus(kept_us(particulars)),
+            patience => until(now, patience, asked.options.keep_us),
+        };
         let at = self.enqueue(now, asked, wait_until);
         Ok(Reply::Waiting(self.claims[at].claim))
     }
@@ -402,12 +438,15 @@ impl Naive {
 
     pub(crate) fn locked(&self, now: Moment, key: &ResourceKey) -> Refusal {
         let in_grace = self.lock_holder(key).is_some_and(|at| self.claims[at].lease.deadline <= now.at);
-        Refusal::Locked { lock: self.view_lock(now, key), in_grace }
+        Refusal::Locked { lock: self.view_lock(now, key), in_grace, eta_us: self.eta_us(now, key, None) }
     }
 
     /// The table of the claims dialect.
     fn update(&mut self, now: Moment, claim: ClaimId, update: Update) -> Answer {
         let at = self.find_public(claim)?;
+        if self.claims[at].status == Status::Waiting {
+            self.heed(now, at);
+        }
         let row = &mut self.claims[at];
         match (row.status, update.status) {
             (Status::Ended(how), _) => return Err(Refusal::Ended(shown(how))),
@@ -420,8 +459,9 @@ impl Naive {
         row.ttl_us = update.timeout_us.unwrap_or(row.ttl_us);
         let how = match update.status {
             None | Some(Wish::Active) => {
-                if let Some(ttl_us) = update.ttl_us {
-                    self.extend(now, at, ttl_us);
+                match update.ttl_us {
+                    Some(ttl_us) => self.extend(now, at, ttl_us),
+                    None => self.heed(now, at),
                 }
                 return Ok(Reply::Claim(Box::new(self.view_claim(now, at))));
             }
@@ -457,6 +497,7 @@ impl Naive {
             principal: asked.principal,
             key: asked.key,
             metadata: asked.metadata,
+            particulars: asked.options.particulars,
         });
         self.claims_most = self.claims_most.max(self.claims.len());
         self.claims.len() - 1
@@ -473,7 +514,16 @@ impl Naive {
         // all.
         let left_us = row.wait_until.since(now.at);
         let is_away = row.keep_us > 0 && left_us <= row.keep_us;
-        let ttl_us = if is_away { row.ttl_us.min(left_us) } else { row.ttl_us };
+        let mut ttl_us = if is_away { row.ttl_us.min(left_us) } else { row.ttl_us };
+        // No caller sees it happen: it has to be confirmed.
+        if self.attended.contains(&row.claim) {
+            row.particulars.confirm_us = 0;
+        } else if row.particulars.confirm_us > 0 {
+            ttl_us = row.particulars.confirm_us;
+        }
+        let claim = row.claim;
+        self.attended.retain(|&attended| attended != claim);
+        let row = &mut self.claims[at];
         row.wait_until = Time::NEVER;
         row.granted =
             Some(Moment { at: now.at, wall: if row.resource.kind() == Kind::Claim { now.wall } else { Wall(0) } });
@@ -490,6 +540,7 @@ impl Naive {
         row.ended = None;
         row.seen = true;
         row.keep_us = 0;
+        row.particulars.confirm_us = 0;
         row.lease = lease;
     }
 
@@ -499,6 +550,11 @@ impl Naive {
     }
 
     fn end(&mut self, now: Moment, at: usize, how: Ending) {
+        let row = &self.claims[at];
+        if matches!(row.status, Status::Active | Status::Grace) && how != Ending::HandedBack && how != Ending::Deleted {
+            let (resource, granted) = (row.resource.clone(), row.granted);
+            self.count_hold(now, &resource, granted);
+        }
         let row = &mut self.claims[at];
         let resource = row.resource.clone();
         let is_used = row.granted.is_some() || how == Ending::Released;
@@ -515,6 +571,32 @@ impl Naive {
         }
         self.settle(now, &resource);
         self.drop_unused_resources();
+    }
+
+    /// The claim is asked about. A waiting one stays for a while, a granted one is confirmed.
+    fn heed(&mut self, now: Moment, at: usize) {
+        let row = &mut self.claims[at];
+        let Particulars { wait_ttl_us, confirm_us, .. } = row.particulars;
+        match row.status {
+            Status::Waiting if wait_ttl_us > 0 && row.wait_until.since(now.at) <= wait_ttl_us => {
+                row.wait_until = now.at.plus(kept_us(&row.particulars));
+            }
+            Status::Active if confirm_us > 0 => {
+                let ttl_us = row.ttl_us;
+                self.extend(now, at, ttl_us);
+            }
+            _ => {}
+        }
+    }
+
+    fn count_hold(&mut self, now: Moment, resource: &ResourceKey, granted: Option<Moment>) {
+        let held_us = now.at.since(granted.expect("it was held").at);
+        let row = self.resource_row(resource);
+        let weight = u64::from(row.holds.count + 1).min(16);
+        row.holds.count = (row.holds.count + 1).min(16);
+        // In whole microseconds, towards the former mean.
+        let (mean, held) = (i128::from(row.holds.mean_us), i128::from(held_us));
+        row.holds.mean_us = u64::try_from(mean + (held - mean) / i128::from(weight)).expect("it is between the two");
     }
 
     /// First come, first served, as long as there is a free slot. Returns the client whose lapsed lock was taken.
@@ -540,9 +622,15 @@ impl Naive {
             row.ended = Some(now);
         } else {
             self.claims.remove(lapsed);
+            self.drop_unused_resources();
         }
         from
     }
+}
+
+/// A question counts for a quarter longer, so that not every one has to be written down.
+fn kept_us(particulars: &Particulars) -> u64 {
+    particulars.wait_ttl_us + particulars.wait_ttl_us / 4
 }
 
 fn until(now: Moment, patience: Patience, keep_us: u64) -> Time {
@@ -555,7 +643,8 @@ fn until(now: Moment, patience: Patience, keep_us: u64) -> Time {
 /// The claim, if this is a change that time makes.
 fn by_time(change: &Change) -> Option<ClaimId> {
     match change {
-        Change::Ended { claim, how: Ending::Expired | Ending::TimedOut }
+        Change::Ended { claim, how: Ending::Expired | Ending::TimedOut | Ending::Withdrawn }
+        | Change::Kept { claim, .. }
         | Change::GraceBegan { claim }
         | Change::GraceOver { claim } => Some(*claim),
         _ => None,

@@ -1,7 +1,9 @@
 //! The naive model's account of bytes: it counts everything again from the rows each time, with the numbers that the
 //! design names.
 
-use leasehold_engine::{Acquire, ClaimFact, Kind, Refusal, ResourceKey};
+use std::sync::Arc;
+
+use leasehold_engine::{Acquire, ClaimFact, Kind, Labeling, Refusal, ResourceKey};
 
 use crate::naive::Naive;
 
@@ -9,43 +11,67 @@ fn text(len: usize) -> u64 {
     32 + len as u64 + len as u64 / 8
 }
 
-fn claim(
-    kind: Kind,
+/// The texts of a claim by their lengths.
+#[derive(Default)]
+struct Lengths {
     client: Option<usize>,
     principal: Option<usize>,
+    holder: Option<usize>,
     key: Option<usize>,
     metadata: Option<usize>,
-) -> u64 {
+    has_terms: bool,
+}
+
+fn claim(kind: Kind, of: &Lengths) -> u64 {
     let mut bytes = 280;
-    if kind != Kind::Pool || client.or(principal).or(key).or(metadata).is_some() {
+    let is_rare = of.principal.is_some() || of.holder.is_some() || of.has_terms;
+    if kind != Kind::Pool || is_rare || of.client.or(of.key).or(of.metadata).is_some() {
         bytes += 160;
     }
-    if let Some(len) = client {
+    if let Some(len) = of.client {
         bytes += 80 + 2 * text(len);
     }
-    if let Some(len) = principal {
-        bytes += 80 + 32 + 2 * text(len);
+    if let Some(len) = of.principal {
+        bytes += 80 + 2 * text(len);
+    }
+    if is_rare {
+        bytes += 80 + of.holder.map_or(0, text);
     }
     // A repeated request finds its claim by its key, and a place in the queue of a lock by its client.
-    bytes += 80 * u64::from(key.is_some()) + 80 * u64::from(kind == Kind::Lock && client.is_some());
-    bytes + key.map_or(0, text) + metadata.map_or(0, text)
+    bytes += 80 * u64::from(of.key.is_some()) + 80 * u64::from(kind == Kind::Lock && of.client.is_some());
+    bytes + of.key.map_or(0, text) + of.metadata.map_or(0, text)
+}
+
+fn len(text: &Option<Arc<str>>) -> Option<usize> {
+    text.as_ref().map(|text| text.len())
 }
 
 fn of_row(row: &ClaimFact) -> u64 {
-    let key = row.key.as_ref().map(|key| key.name.len());
-    let len = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| text.len());
-    claim(row.resource.kind(), len(&row.client), len(&row.principal), key, len(&row.metadata))
+    let lengths = Lengths {
+        client: len(&row.client),
+        principal: len(&row.principal),
+        holder: len(&row.particulars.holder),
+        key: row.key.as_ref().map(|key| key.name.len()),
+        metadata: len(&row.metadata),
+        has_terms: row.particulars.wait_ttl_us + row.particulars.confirm_us > 0,
+    };
+    claim(row.resource.kind(), &lengths)
 }
 
 fn of_resource(key: &ResourceKey) -> u64 {
     224 + key.name().map_or(0, |name| text(name.len()))
 }
 
+fn of_label(label: &Option<Arc<str>>) -> u64 {
+    len(label).map_or(0, |len| 48 + text(len))
+}
+
 impl Naive {
     /// The bytes of all rows.
     pub(crate) fn bytes(&self) -> u64 {
         let slots = |key| 8 * u64::from(self.holders(key).map(|row| row.slot).max().unwrap_or(0));
-        let resources = self.resources.iter().map(|row| of_resource(&row.resource) + slots(&row.resource));
+        let resources =
+            self.resources.iter().map(|row| of_resource(&row.resource) + of_label(&row.label) + slots(&row.resource));
         self.claims.iter().map(of_row).sum::<u64>() + resources.sum::<u64>()
     }
 
@@ -64,26 +90,43 @@ impl Naive {
     }
 
     pub(crate) fn make_room_for_claim(&mut self, asked: &Acquire) -> Result<(), Refusal> {
-        let key = asked.key.as_ref().map(|key| key.name.len());
-        let len = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| text.len());
-        let bytes = claim(asked.resource.kind(), len(&asked.client), len(&asked.principal), key, len(&asked.metadata));
-        self.make_room(&asked.resource, Some(bytes))
+        let particulars = &asked.options.particulars;
+        let lengths = Lengths {
+            client: len(&asked.client),
+            principal: len(&asked.principal),
+            holder: len(&particulars.holder),
+            key: asked.key.as_ref().map(|key| key.name.len()),
+            metadata: len(&asked.metadata),
+            has_terms: particulars.wait_ttl_us + particulars.confirm_us > 0,
+        };
+        self.make_room(&asked.resource, Some(claim(asked.resource.kind(), &lengths)), 0)
+    }
+
+    /// For a resource that may be new, and a label that may be longer.
+    pub(crate) fn make_room_for_label(&mut self, key: &ResourceKey, label: &Labeling) -> Result<(), Refusal> {
+        let known = self.resources.iter().find(|row| row.resource == *key);
+        let more = match label {
+            Labeling::Kept => 0,
+            Labeling::Set(label) => of_label(label).saturating_sub(known.map_or(0, |row| of_label(&row.label))),
+        };
+        if known.is_some() && more == 0 { Ok(()) } else { self.make_room(key, None, more) }
     }
 
     /// For a claim that only remembers a key.
     pub(crate) fn make_room_for_key(&mut self, resource: &ResourceKey, key: &str) -> Result<(), Refusal> {
-        let bytes = claim(resource.kind(), None, None, Some(key.len()), None);
-        self.make_room(resource, Some(bytes))
+        let bytes = claim(resource.kind(), &Lengths { key: Some(key.len()), ..Lengths::default() });
+        self.make_room(resource, Some(bytes), 0)
     }
 
     /// Remembered claims make room, the oldest without a key first; then there is room or a refusal.
-    pub(crate) fn make_room(&mut self, key: &ResourceKey, claim_bytes: Option<u64>) -> Result<(), Refusal> {
+    fn make_room(&mut self, key: &ResourceKey, claim_bytes: Option<u64>, label_bytes: u64) -> Result<(), Refusal> {
         loop {
             let is_new = !self.resources.iter().any(|row| row.resource == *key);
             let claims = self.claims.len() + usize::from(claim_bytes.is_some());
             let resources = self.resources.len() + usize::from(is_new);
             let then = self.bytes()
                 + claim_bytes.unwrap_or(0)
+                + label_bytes
                 + if is_new { of_resource(key) } else { 0 }
                 + 208 * self.claims_most.saturating_sub(claims) as u64
                 + 128 * self.resources_most.saturating_sub(resources) as u64;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFact, ClaimId, Ending, Kind, Refusal, ResourceFact, ResourceKey, Status, Time, Token,
+    Acquire, ClaimFact, ClaimId, Ending, Holds, Kind, Refusal, ResourceFact, ResourceKey, Status, Time, Token,
 };
 
 use crate::naive::Naive;
@@ -133,7 +133,15 @@ impl Naive {
     pub(crate) fn resource_row(&mut self, key: &ResourceKey) -> &mut ResourceFact {
         let at = self.resources.iter().position(|row| row.resource == *key).unwrap_or_else(|| {
             let (capacity, resource) = (default_capacity(key), key.clone());
-            self.resources.push(ResourceFact { resource, capacity, configured: false, last_token: Token(0) });
+            let (label, holds) = (None, Holds::default());
+            self.resources.push(ResourceFact {
+                resource,
+                capacity,
+                configured: false,
+                last_token: Token(0),
+                label,
+                holds,
+            });
             self.resources_most = self.resources_most.max(self.resources.len());
             self.resources.len() - 1
         });

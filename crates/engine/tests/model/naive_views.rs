@@ -25,8 +25,47 @@ impl Naive {
     pub(crate) fn refusal_for_waiter(&self, now: Moment, key: &ResourceKey) -> Refusal {
         match key.kind() {
             Kind::Lock => self.locked(now, key),
-            Kind::Pool | Kind::Claim => Refusal::NoneFree { waiting: self.waiting_for(key) },
+            Kind::Pool | Kind::Claim => self.none_free(now, key),
         }
+    }
+
+    pub(crate) fn none_free(&self, now: Moment, key: &ResourceKey) -> Refusal {
+        Refusal::NoneFree { waiting: self.waiting_for(key), eta_us: self.eta_us(now, key, None) }
+    }
+
+    /// When this waiter, or one that comes now, gets a slot, if all hold theirs for as long as is usual: the waiters
+    /// ahead take the slots one after the other, each the one that is free first.
+    pub(crate) fn eta_us(&self, now: Moment, key: &ResourceKey, waiter: Option<u64>) -> Option<u64> {
+        let row = self.resources.iter().find(|row| row.resource == *key)?;
+        if row.holds.count < 5 || row.capacity == 0 {
+            return None;
+        }
+        let mean_us = row.holds.mean_us;
+        let rest_us = |row: &ClaimFact| match row.status {
+            Status::Active => {
+                let held_us = now.at.since(row.granted.expect("it holds").at);
+                mean_us.saturating_sub(held_us).max(mean_us / 8)
+            }
+            Status::Grace => row.lease.deadline.plus(row.lease.grace_us).since(now.at),
+            _ => 0,
+        };
+        let mut free_us: Vec<u64> = self.holders(key).map(rest_us).collect();
+        if free_us.len() < row.capacity as usize {
+            return Some(0);
+        }
+        while free_us.len() > row.capacity as usize {
+            // More are held than there are slots now: the first of them is not given out again.
+            let first = free_us.iter().enumerate().min_by_key(|(_, at)| **at).expect("there are some").0;
+            free_us.remove(first);
+        }
+        for ahead in self.queue(key).map(Some).chain([None]) {
+            let first = free_us.iter_mut().min().expect("all slots are held");
+            if ahead.is_none() || ahead.map(|row| row.order) == waiter {
+                return Some(*first);
+            }
+            *first += mean_us;
+        }
+        unreachable!("the list ends with a newcomer")
     }
 
     pub(crate) fn reply_to_claimant(&self, now: Moment, at: usize) -> Reply {
@@ -70,6 +109,7 @@ impl Naive {
             waiting: self.waiting_for(key),
             holders: if is_secret { Vec::new() } else { self.view_holders(key) },
             queue: if is_secret { Vec::new() } else { self.queue(key).map(since_created).collect() },
+            label: self.resources.iter().find(|row| row.resource == *key).and_then(|row| row.label.clone()),
         }
     }
 
@@ -95,7 +135,8 @@ impl Naive {
             seen,
             queue_position: place.map(|order| u32::try_from(ahead(order)).expect("few wait")),
             waiting: u32::try_from(self.queue(key).count()).expect("few wait"),
-            holder: holders.into_iter().find_map(|row| row.client.clone()),
+            holder: holders.into_iter().find_map(|row| row.particulars.holder.clone().or(row.client.clone())),
+            eta_us: place.and_then(|order| self.eta_us(now, key, Some(order))),
         })))
     }
 
@@ -152,6 +193,9 @@ impl Naive {
             } else {
                 0
             },
+            eta_us: if waits { self.eta_us(now, &row.resource, Some(row.order)) } else { None },
+            wait_ttl_us: if waits { row.particulars.wait_ttl_us } else { 0 },
+            confirm_us: row.particulars.confirm_us,
             order: row.order,
             now: now.at,
         }
@@ -214,7 +258,8 @@ fn matches(view: &ClaimView, query: &ClaimQuery) -> bool {
         ClaimStatus::Ended(how) => StatusFilter::Ended(how),
     };
     filter.resource.as_ref().is_none_or(|name| *name == view.resource)
-        && filter.status.is_none_or(|wanted| wanted == status)
+        && (filter.statuses.is_empty() || filter.statuses.iter().any(|wanted| *wanted == status))
+        && filter.owner.as_ref().is_none_or(|owner| view.owner.as_ref() == Some(owner))
         && filter.ttl_us.as_ref().is_none_or(|range| view.ttl_us.is_some_and(|ttl| range.contains(&ttl)))
         && filter.created.as_ref().is_none_or(|range| range.contains(&view.history.created))
         && filter.active_us.as_ref().is_none_or(|range| view.active_us.is_some_and(|active| range.contains(&active)))

@@ -36,6 +36,10 @@ impl Outside {
     pub(crate) fn see(&mut self, now: Moment, command: Option<&Command>, change: &Change) {
         match change {
             Change::Marked | Change::Joined { .. } | Change::Kept { .. } | Change::Retimed { .. } => {}
+            Change::Labeled { resource, .. } => {
+                assert!(self.capacities.contains_key(resource), "only a resource with a capacity has a label");
+            }
+            Change::Confirmed { claim } => assert!(self.held(*claim).is_some(), "only a grant is confirmed"),
             Change::Configured { resource, capacity } => {
                 self.capacities.insert(resource.clone(), *capacity);
             }
@@ -170,7 +174,11 @@ impl Held {
     fn is_renewed_by(&self, command: Option<&Command>) -> bool {
         match command {
             Some(Command::Renew { resource, claim, .. }) => self.is(*claim) && self.claimed.resource == *resource,
-            Some(Command::Update { claim, .. }) => self.is(*claim),
+            Some(Command::Update { claim, .. } | Command::ViewClaim { claim }) => self.is(*claim),
+            Some(Command::Acquire(acquire)) if acquire.key.is_some() && self.claimed.particulars.confirm_us > 0 => {
+                self.claimed.resource == acquire.resource
+                    && self.claimed.key.as_ref().map(|key| &key.name) == acquire.key.as_ref().map(|key| &key.name)
+            }
             // The caller of a kept place is back, and takes up the grant made meanwhile.
             Some(Command::Acquire(acquire)) if acquire.key.is_some() && self.claimed.keep_us > 0 => {
                 self.claimed.resource == acquire.resource

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Limits, Options,
-    Patience, Quota, Renewal, ResourceKey, Spend, StatusFilter, Time, Token, Update, Wall, Wish,
+    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Labeling, Limits,
+    Options, Particulars, Patience, Quota, Renewal, ResourceKey, Revocable, Spend, StatusFilter, Time, Token, Update,
+    Wall, Wish,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -46,10 +47,10 @@ pub(crate) enum Advance {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Time,
-    Configure { resource: u8, capacity: u32 },
+    Configure { resource: u8, capacity: u32, label: u8 },
     Unconfigure { resource: u8 },
-    Borrow { pool: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)> },
-    Claim { resource: u8, ttl_us: u64, key: Option<(u8, u64)>, with_metadata: bool },
+    Borrow { pool: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)>, named: bool },
+    Claim { resource: u8, ttl_us: u64, key: Option<(u8, u64)>, with_metadata: bool, terms: (u64, u64) },
     Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)>, renews: Grant },
     Spend { resource: u8, key: u8, client: Option<u8> },
     ViewPlace { resource: u8, name: u8 },
@@ -60,7 +61,8 @@ pub(crate) enum Op {
     Withdraw { whose: Whose },
     Mark,
     HandBack { whose: Whose, heard_by_nobody: bool },
-    Revoke { whose: Whose },
+    Attend { whose: Whose, is_attended: bool },
+    Revoke { whose: Whose, waiting: bool },
     Fence { whose: Whose },
     ViewResource { resource: u8 },
     ViewLease { whose: Whose, elsewhere: bool },
@@ -177,12 +179,15 @@ fn op() -> impl Strategy<Value = Op> {
     let elsewhere = || proptest::bool::weighted(0.1);
     prop_oneof![
         3 => Just(Op::Time),
-        6 => (resource.clone(), select(vec![0u32, 1, 1, 2, 2, 3])).prop_map(|(resource, capacity)| Op::Configure { resource, capacity }),
+        6 => (resource.clone(), select(vec![0u32, 1, 1, 2, 2, 3]), select(vec![0u8, 0, 0, 0, 1, 2, 3]))
+            .prop_map(|(resource, capacity, label)| Op::Configure { resource, capacity, label }),
         1 => resource.prop_map(|resource| Op::Unconfigure { resource }),
-        14 => (0..POOLS, ttl_us(), wait_us(), keep_us(), key())
-            .prop_map(|(pool, ttl_us, wait_us, keep_us, key)| Op::Borrow { pool, ttl_us, wait_us, keep_us, key }),
-        12 => (0..CLAIMED, claim_ttl_us(), key(), any::<bool>())
-            .prop_map(|(resource, ttl_us, key, with_metadata)| Op::Claim { resource, ttl_us, key, with_metadata }),
+        14 => (0..POOLS, ttl_us(), wait_us(), keep_us(), key(), proptest::bool::weighted(0.2)).prop_map(
+            |(pool, ttl_us, wait_us, keep_us, key, named)| Op::Borrow { pool, ttl_us, wait_us, keep_us, key, named },
+        ),
+        12 => (0..CLAIMED, claim_ttl_us(), key(), any::<bool>(), terms()).prop_map(
+            |(resource, ttl_us, key, with_metadata, terms)| Op::Claim { resource, ttl_us, key, with_metadata, terms },
+        ),
         14 => (0..LOCKS, client(), ttl_us(), wait_us(), keep_us(), key(), grant()).prop_map(
             |(job, client, ttl_us, wait_us, keep_us, key, renews)| Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews },
         ),
@@ -199,15 +204,21 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Mark),
         3 => (whose(), prop::bool::weighted(0.2))
             .prop_map(|(whose, heard_by_nobody)| Op::HandBack { whose, heard_by_nobody }),
-        2 => whose().prop_map(|whose| Op::Revoke { whose }),
+        3 => (whose(), any::<bool>()).prop_map(|(whose, is_attended)| Op::Attend { whose, is_attended }),
+        2 => (whose(), prop::bool::weighted(0.3)).prop_map(|(whose, waiting)| Op::Revoke { whose, waiting }),
         1 => whose().prop_map(|whose| Op::Fence { whose }),
         2 => view_of.prop_map(|resource| Op::ViewResource { resource }),
         2 => (whose(), elsewhere()).prop_map(|(whose, elsewhere)| Op::ViewLease { whose, elsewhere }),
-        2 => whose().prop_map(|whose| Op::ViewClaim { whose }),
+        4 => whose().prop_map(|whose| Op::ViewClaim { whose }),
         2 => query().prop_map(|query| Op::ListClaims { query }),
         1 => (option::of(0..CLAIMED), 1..3usize, 1..5usize)
             .prop_map(|(after, limit, scan_max)| Op::ListResources { after, limit, scan_max }),
     ]
+}
+
+/// The `wait_ttl` and `confirm` of a claim.
+fn terms() -> impl Strategy<Value = (u64, u64)> {
+    (select(vec![0u64, 0, 0, 3, 4, 8, 16]), select(vec![0u64, 0, 1, 3, 6]))
 }
 
 fn grant() -> impl Strategy<Value = Grant> {
@@ -233,18 +244,27 @@ fn update() -> impl Strategy<Value = Update> {
 fn query() -> impl Strategy<Value = ClaimQuery> {
     let endings = [Ending::Released, Ending::Expired, Ending::Revoked, Ending::Withdrawn].map(StatusFilter::Ended);
     let status = select([vec![StatusFilter::Waiting, StatusFilter::Active], endings.to_vec()].concat());
+    let statuses = prop_oneof![2 => Just(Vec::new()), 1 => vec(status, 1..3)];
     let range = || option::weighted(0.15, (0..4u64, 0..6u64).prop_map(|(from, more)| from..=from + more));
     let created = option::weighted(0.1, (0..200u64).prop_map(|from| Wall(from + 1_000)..=Wall(from + 1_050)));
-    let filter =
-        (option::weighted(0.3, 0..CLAIMED + 1), option::weighted(0.3, status), range(), range(), range(), created)
-            .prop_map(|(resource, status, ttl_us, active_us, waiting_us, created)| ClaimFilter {
-                resource: resource.map(|nth| Arc::from(claimed_name(nth))),
-                status,
-                ttl_us,
-                created,
-                active_us,
-                waiting_us,
-            });
+    let filter = (
+        option::weighted(0.3, 0..CLAIMED + 1),
+        select(vec![0u64, 0, 0, 3, 9]),
+        statuses,
+        range(),
+        range(),
+        range(),
+        created,
+    )
+        .prop_map(|(resource, owned, statuses, ttl_us, active_us, waiting_us, created)| ClaimFilter {
+            resource: resource.map(|nth| Arc::from(claimed_name(nth))),
+            owner: Some(owned).filter(|&owned| owned > 0).and_then(owner),
+            statuses,
+            ttl_us,
+            created,
+            active_us,
+            waiting_us,
+        });
     let after = prop_oneof![2 => Just(0u64), 1 => 0..40u64];
     (filter, after, 1..5usize, select(vec![2usize, 5, 100])).prop_map(|(filter, after, limit, scan_max)| ClaimQuery {
         filter,
@@ -290,19 +310,31 @@ impl Op {
         };
         Some(match self.clone() {
             Op::Time => return None,
-            Op::Configure { resource: nth, capacity } => Command::Configure { resource: resource(nth), capacity },
+            Op::Configure { resource: nth, capacity, label } => {
+                let label = match label {
+                    0 => Labeling::Kept,
+                    1 => Labeling::Set(None),
+                    nth => Labeling::Set(Some(Arc::from("builds".repeat(usize::from(nth))))),
+                };
+                Command::Configure { resource: resource(nth), capacity, label }
+            }
             Op::Unconfigure { resource: nth } => Command::Unconfigure { resource: resource(nth) },
-            Op::Borrow { pool, ttl_us, wait_us, keep_us, key } => {
+            Op::Borrow { pool, ttl_us, wait_us, keep_us, key, named } => {
                 let asked = acquire(resource(pool), ttl_us, Patience::For { wait_us });
                 let (client, quota, key) = (owner(ttl_us), quota(ttl_us), key.map(idempotency_key));
-                let options = Options { keep_us, ..Options::default() };
-                Command::Acquire(Box::new(Acquire { key, client, quota, options, ..asked }))
+                let holder = named.then(|| Arc::from("build 17"));
+                let particulars = Particulars { holder, ..Particulars::default() };
+                let options = Options { keep_us, particulars, ..Options::default() };
+                let metadata = (named && wait_us > 0).then(|| Arc::from("[1]"));
+                Command::Acquire(Box::new(Acquire { key, client, quota, options, metadata, ..asked }))
             }
-            Op::Claim { resource: nth, ttl_us, key, with_metadata } => {
+            Op::Claim { resource: nth, ttl_us, key, with_metadata, terms: (wait_ttl_us, confirm_us) } => {
                 let metadata = with_metadata.then(|| Arc::from("{\"why\":1}"));
                 let asked = acquire(resource(POOLS + nth), ttl_us, Patience::Standing);
-                let (client, quota) = (owner(ttl_us), quota(ttl_us));
-                Command::Acquire(Box::new(Acquire { key: key.map(idempotency_key), metadata, client, quota, ..asked }))
+                let (client, quota, key) = (owner(ttl_us), quota(ttl_us), key.map(idempotency_key));
+                let particulars = Particulars { holder: None, wait_ttl_us, confirm_us };
+                let options = Options { particulars, ..Options::default() };
+                Command::Acquire(Box::new(Acquire { key, metadata, client, quota, options, ..asked }))
             }
             Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
@@ -351,9 +383,15 @@ impl Op {
             Op::HandBack { whose, heard_by_nobody } => {
                 Command::HandBack { claim: whose.pick(model, *drawn, None), heard_by_nobody }
             }
-            Op::Revoke { whose } => {
-                let (resource, token) = grant_of(model, whose.pick(model, *drawn, None));
-                Command::Revoke { resource, token }
+            Op::Attend { whose, is_attended } => {
+                Command::Attend { claim: whose.pick(model, *drawn, Some(Kind::Claim)), is_attended }
+            }
+            Op::Revoke { whose, waiting } => {
+                let claim = whose.pick(model, *drawn, None);
+                let (resource, token) = grant_of(model, claim);
+                let order = model.claims.iter().find(|row| row.claim == claim).map_or(3, |row| row.order);
+                let which = if waiting { Revocable::Place(order) } else { Revocable::Grant(token) };
+                Command::Revoke { resource, which }
             }
             Op::Fence { whose } => {
                 let (resource, token) = grant_of(model, whose.pick(model, *drawn, None));

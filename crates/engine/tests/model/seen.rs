@@ -13,7 +13,15 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 73] = [
+const WANTED: [&str; 81] = [
+    "change: confirmed",
+    "change: labeled",
+    "answer: an estimate",
+    "refused: with an estimate",
+    "confirmed: by a question",
+    "expired: not confirmed",
+    "withdrawn: not asked about",
+    "revoked: a waiter",
     "refused: store full",
     "change: kept",
     "answer: spent a lease",
@@ -111,6 +119,8 @@ impl Seen {
             Change::Claimed(_) => "change: claimed",
             Change::Joined { .. } => "change: joined",
             Change::Kept { .. } => "change: kept",
+            Change::Confirmed { .. } => "change: confirmed",
+            Change::Labeled { .. } => "change: labeled",
             Change::Granted { .. } => "change: granted",
             Change::Renewed { .. } => "change: renewed",
             Change::Retimed { .. } => "change: retimed",
@@ -134,6 +144,24 @@ impl Seen {
         }
     }
 
+    /// The cases that time makes, with the state before them.
+    pub(crate) fn time(&mut self, before: &[Fact], changes: &[Change]) {
+        let claims = || before.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
+        for change in changes {
+            let Change::Ended { claim, how } = change else { continue };
+            let Some(row) = claims().find(|row| row.claim == *claim) else { continue };
+            match (how, row.status) {
+                (Ending::Withdrawn, Status::Waiting) if row.particulars.wait_ttl_us > 0 => {
+                    self.count("withdrawn: not asked about");
+                }
+                (Ending::Expired, Status::Active) if row.particulars.confirm_us > 0 => {
+                    self.count("expired: not confirmed");
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The cases that only show when a command is seen together with the state before it and the changes it made.
     pub(crate) fn command(&mut self, command: &Command, before: &[Fact], changes: &[Change]) {
         let claims = || before.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
@@ -149,6 +177,17 @@ impl Seen {
                         Some(row) if row.status == Status::Waiting => "joined: while waiting",
                         _ => "joined: after the grant",
                     });
+                }
+                Change::Renewed { claim, .. }
+                    if claims().any(|row| row.claim == *claim && row.particulars.confirm_us > 0) =>
+                {
+                    self.count("confirmed: by a question");
+                }
+                Change::Ended { claim, how: Ending::Revoked }
+                    if claims().any(|row| row.claim == *claim && row.status == Status::Waiting)
+                        && matches!(command, Command::Revoke { .. }) =>
+                {
+                    self.count("revoked: a waiter");
                 }
                 Change::Renewed { claim, .. } => match claims().find(|row| row.claim == *claim).map(|row| row.status) {
                     Some(Status::Grace) => self.count("renewed: in grace"),
@@ -177,7 +216,7 @@ impl Seen {
                     self.count("handed back: a lapsed lock");
                 }
             }
-            Command::Configure { resource, capacity } => {
+            Command::Configure { resource, capacity, .. } => {
                 let held = claims().filter(|row| row.resource == *resource && row.status == Status::Active).count();
                 if held > *capacity as usize {
                     self.count("capacity: below what is held");
@@ -188,6 +227,13 @@ impl Seen {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer) {
+        match answer {
+            Ok(Reply::Claim(view)) if view.eta_us.is_some() => self.count("answer: an estimate"),
+            Err(Refusal::NoneFree { eta_us: Some(_), .. } | Refusal::Locked { eta_us: Some(_), .. }) => {
+                self.count("refused: with an estimate");
+            }
+            _ => {}
+        }
         let name = match answer {
             Ok(reply) => match reply {
                 Reply::Resource(_) => "answer: resource",
@@ -223,6 +269,7 @@ impl Seen {
                 Refusal::NoSuchResource => "refused: no such resource",
                 Refusal::NoSuchClaim => "refused: no such claim",
                 Refusal::NoneFree { .. } => "refused: none free",
+                Refusal::TakenOut => unreachable!("only a parked caller hears that"),
                 Refusal::NotHeld { how: None } => "refused: not held",
                 Refusal::NotHeld { how: Some(_) } => "refused: no longer held",
                 Refusal::Locked { in_grace: true, .. } => "answer: locked in grace",

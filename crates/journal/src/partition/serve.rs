@@ -69,7 +69,19 @@ impl<R> Partition<R> {
             self.give_up_on(clocks, parked);
             return None;
         }
-        Some(self.parked.park(parked))
+        let is_first = !self.parked.is_awaited(claim);
+        let ticket = self.parked.park(parked);
+        if is_first && self.engine.is_attentive(claim) {
+            self.order(clocks, Command::Attend { claim, is_attended: true });
+        }
+        Some(ticket)
+    }
+
+    /// A caller that was parked on this claim is not any more.
+    fn unattend(&mut self, clocks: Clocks, claim: ClaimId) {
+        if self.engine.is_attentive(claim) && !self.parked.is_awaited(claim) {
+            self.order(clocks, Command::Attend { claim, is_attended: false });
+        }
     }
 
     /// The claim that a caller that asked under `id` learns of, unless another caller knows of it for certain. `known`:
@@ -203,6 +215,7 @@ impl<R> Partition<R> {
                         Said { answer, untold: Some(claim) }
                     }
                     What::Ended { how: Ending::Deleted, .. } => refused(Refusal::NoSuchResource),
+                    What::Ended { how: Ending::Revoked, .. } => refused(Refusal::TakenOut),
                     _ => refused(self.engine.refusal_for_waiter(now, resource)),
                 },
                 ForWhat::Turn => Said { answer: self.view(now, claim), untold: Some(claim) },
@@ -237,6 +250,7 @@ impl<R> Partition<R> {
 
     /// Nothing happened for as long as this caller wanted to listen.
     pub(super) fn answer_unchanged(&mut self, clocks: Clocks, now: Moment, parked: Parked<R>) {
+        self.unattend(clocks, parked.claim);
         let said = match parked.for_what {
             ForWhat::Turn => Said { answer: self.view(now, parked.claim), untold: Some(parked.claim) },
             ForWhat::News => Said { answer: self.view(now, parked.claim), untold: None },
@@ -261,6 +275,7 @@ impl<R> Partition<R> {
             ForWhat::Turn => self.give_back(clocks, parked.claim),
             ForWhat::Update(_) | ForWhat::News => {}
         }
+        self.unattend(clocks, parked.claim);
     }
 
     /// Shutting down: each parked caller is told so, once the end of its claim is durable.

@@ -1,25 +1,26 @@
 //! One change in and out of bytes. The batch writes time, claim and tag, relative to the previous change; this file
 //! writes the fields of each variant.
 
-use std::sync::Arc;
-
 use leasehold_engine::{Change, ClaimId, Claimed, Time, Token, planted};
 
 use super::bytes::{Reader, put_varint};
 use super::error::{Problem, RecordError};
 use super::numbers::{change, part};
-use super::parts::{self, Said};
+use super::parts::{self, Rare, Said};
 
 pub(super) fn number(change: &Change) -> u8 {
     match change {
         Change::Marked => change::MARKED,
         Change::Configured { .. } => change::CONFIGURED,
         Change::Unconfigured { .. } => change::UNCONFIGURED,
+        Change::Labeled { .. } => change::LABELED,
+        Change::Claimed(claimed) if !claimed.particulars.is_empty() => change::CLAIMED_WITH,
         Change::Claimed(claimed) if claimed.principal.is_some() => change::CLAIMED_BY,
         Change::Claimed(_) => change::CLAIMED,
         Change::Joined { .. } => change::JOINED,
         Change::Kept { .. } => change::KEPT,
         Change::Granted { .. } => change::GRANTED,
+        Change::Confirmed { .. } => change::CONFIRMED,
         Change::Renewed { .. } => change::RENEWED,
         Change::Retimed { .. } => change::RETIMED,
         Change::GraceBegan { .. } => change::GRACE_BEGAN,
@@ -31,16 +32,17 @@ pub(super) fn number(change: &Change) -> u8 {
 
 /// Returns whether changes of this number name a claim.
 pub(super) fn names_claim(number: u8) -> bool {
-    !matches!(number, change::MARKED | change::CONFIGURED | change::UNCONFIGURED)
+    !matches!(number, change::MARKED | change::CONFIGURED | change::UNCONFIGURED | change::LABELED)
 }
 
 pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
     match change {
-        Change::Marked | Change::Configured { .. } | Change::Unconfigured { .. } => None,
+        Change::Marked | Change::Configured { .. } | Change::Unconfigured { .. } | Change::Labeled { .. } => None,
         Change::Claimed(claimed) => Some(claimed.claim),
         Change::Joined { claim, .. }
         | Change::Kept { claim, .. }
         | Change::Granted { claim, .. }
+        | Change::Confirmed { claim }
         | Change::Renewed { claim, .. }
         | Change::Retimed { claim, .. }
         | Change::GraceBegan { claim }
@@ -54,6 +56,7 @@ pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
 pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
     match change {
         Change::Marked
+        | Change::Confirmed { claim: _ }
         | Change::GraceBegan { claim: _ }
         | Change::GraceOver { claim: _ }
         | Change::Forgotten { claim: _ } => {}
@@ -62,6 +65,10 @@ pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
             put_varint(out, u64::from(*capacity));
         }
         Change::Unconfigured { resource } => parts::put_resource(out, resource),
+        Change::Labeled { resource, label } => {
+            parts::put_resource(out, resource);
+            parts::put_optional(out, label.as_ref());
+        }
         Change::Claimed(claimed) => put_claimed(out, claimed, at),
         Change::Joined { claim: _, wait_until } | Change::Kept { claim: _, wait_until } => {
             parts::put_time(out, *wait_until, at);
@@ -91,11 +98,20 @@ pub(super) fn fields(
             Ok(Change::Configured { resource, capacity: reader.varint_u32("capacity")? })
         }
         (change::UNCONFIGURED, None) => Ok(Change::Unconfigured { resource: parts::resource_key(reader)? }),
-        (change::CLAIMED, Some(claim)) => claimed(reader, claim, None, at),
-        (change::CLAIMED_BY, Some(claim)) => {
-            let principal = parts::principal(reader)?;
-            claimed(reader, claim, Some(principal), at)
+        (change::LABELED, None) => {
+            let resource = parts::resource_key(reader)?;
+            Ok(Change::Labeled { resource, label: parts::optional(reader, "label")? })
         }
+        (change::CLAIMED, Some(claim)) => claimed(reader, claim, Rare::default(), at),
+        (change::CLAIMED_BY, Some(claim)) => {
+            let rare = Rare::signed(reader)?;
+            claimed(reader, claim, rare, at)
+        }
+        (change::CLAIMED_WITH, Some(claim)) => {
+            let rare = Rare::get(reader)?;
+            claimed(reader, claim, rare, at)
+        }
+        (change::CONFIRMED, Some(claim)) => Ok(Change::Confirmed { claim }),
         (change::JOINED, Some(claim)) => {
             Ok(Change::Joined { claim, wait_until: parts::time(reader, "wait until", at)? })
         }
@@ -116,9 +132,10 @@ pub(super) fn fields(
 }
 
 fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
-    let Claimed { claim: _, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata } = claimed;
+    let Claimed { claim: _, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata, particulars } =
+        claimed;
     let said = Said { client, key: if planted!(KeyNotInBatch) { &None } else { key }, metadata };
-    parts::put_principal(out, principal.as_ref());
+    parts::put_rare(out, principal.as_ref(), particulars);
     out.push(said.flags() | if *keep_us == 0 { 0 } else { part::KEEP });
     parts::put_resource(out, resource);
     put_varint(out, *ttl_us);
@@ -127,12 +144,7 @@ fn put_claimed(out: &mut Vec<u8>, claimed: &Claimed, at: Time) {
     said.put(out);
 }
 
-fn claimed(
-    reader: &mut Reader<'_>,
-    claim: ClaimId,
-    principal: Option<Arc<str>>,
-    at: Time,
-) -> Result<Change, RecordError> {
+fn claimed(reader: &mut Reader<'_>, claim: ClaimId, rare: Rare, at: Time) -> Result<Change, RecordError> {
     let flags = parts::part_flags(reader, part::CLIENT | part::KEY | part::METADATA | part::KEEP)?;
     Ok(Change::Claimed(Box::new(Claimed {
         claim,
@@ -141,8 +153,9 @@ fn claimed(
         wait_until: parts::time(reader, "wait until", at)?,
         keep_us: parts::keep(reader, flags)?,
         client: parts::client(reader, flags)?,
-        principal,
+        principal: rare.principal,
         key: parts::key(reader, flags)?,
         metadata: parts::metadata(reader, flags)?,
+        particulars: rare.particulars,
     })))
 }

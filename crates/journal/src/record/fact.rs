@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimFact, Counters, Fact, Lease, Moment, ResourceFact, Time, Token};
+use leasehold_engine::{ClaimFact, Counters, Fact, Holds, Lease, Moment, ResourceFact, Time, Token};
 
-use super::bytes::{Reader, put_varint};
+use super::bytes::{Reader, put_str, put_varint};
 use super::error::{Problem, RecordError};
-use super::numbers::{fact, part};
-use super::parts::{self, Said};
+use super::numbers::{fact, part, resource_rare};
+use super::parts::{self, Rare, Said};
 
 /// Slot, token and lease of a claim that was never granted. They take no bytes in a record.
 const NO_GRANT: (u32, Token, Lease) = (0, Token(0), Lease { deadline: Time(0), grace_us: 0 });
@@ -19,15 +19,19 @@ pub(super) fn put(out: &mut Vec<u8>, fact: &Fact, base: Moment) {
             put_varint(out, last_token.0);
             put_varint(out, *last_order);
         }
-        Fact::Resource(ResourceFact { resource, capacity, configured, last_token }) => {
-            out.push(fact::RESOURCE);
+        Fact::Resource(ResourceFact { resource, capacity, configured, last_token, label, holds }) => {
+            put_resource_rare(out, label.as_ref(), *holds);
             parts::put_resource(out, resource);
             put_varint(out, u64::from(*capacity));
             out.push(u8::from(*configured));
             put_varint(out, last_token.0);
         }
         Fact::Claim(claim) => {
-            out.push(if claim.principal.is_some() { fact::CLAIM_BY } else { fact::CLAIM });
+            out.push(match (claim.particulars.is_empty(), &claim.principal) {
+                (false, _) => fact::CLAIM_WITH,
+                (true, Some(_)) => fact::CLAIM_BY,
+                (true, None) => fact::CLAIM,
+            });
             put_claim(out, claim, base);
         }
     }
@@ -39,23 +43,64 @@ pub(super) fn get(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordE
             last_token: Token(reader.varint("last token")?),
             last_order: reader.varint("last order")?,
         })),
-        fact::RESOURCE => Ok(Fact::Resource(ResourceFact {
-            resource: parts::resource_key(reader)?,
-            capacity: reader.varint_u32("capacity")?,
-            configured: match reader.u8("configured")? {
-                0 => false,
-                1 => true,
-                unknown => return Err(reader.error("configured", Problem::Unknown(unknown))),
-            },
-            last_token: Token(reader.varint("last token")?),
-        })),
-        fact::CLAIM => claim(reader, None, base),
+        fact::RESOURCE => resource(reader, None, Holds::default()),
+        fact::RESOURCE_WITH => {
+            let flags = parts::part_flags(reader, resource_rare::LABEL | resource_rare::HOLDS)?;
+            let has = |flag: u8| flags & flag != 0;
+            let label = if has(resource_rare::LABEL) { Some(reader.str("label")?.into()) } else { None };
+            let holds = if has(resource_rare::HOLDS) {
+                Holds { count: reader.varint_u32("holds")?, mean_us: reader.varint("mean hold")? }
+            } else {
+                Holds::default()
+            };
+            resource(reader, label, holds)
+        }
+        fact::CLAIM => claim(reader, Rare::default(), base),
         fact::CLAIM_BY => {
-            let principal = parts::principal(reader)?;
-            claim(reader, Some(principal), base)
+            let rare = Rare::signed(reader)?;
+            claim(reader, rare, base)
+        }
+        fact::CLAIM_WITH => {
+            let rare = Rare::get(reader)?;
+            claim(reader, rare, base)
         }
         unknown => Err(reader.error("fact", Problem::Unknown(unknown))),
     }
+}
+
+/// The number of the variant, and the rare parts that it stands for.
+fn put_resource_rare(out: &mut Vec<u8>, label: Option<&Arc<str>>, holds: Holds) {
+    let has_holds = holds != Holds::default();
+    if label.is_none() && !has_holds {
+        out.push(fact::RESOURCE);
+        return;
+    }
+    out.push(fact::RESOURCE_WITH);
+    let flag = |there: bool, flag: u8| if there { flag } else { 0 };
+    out.push(flag(label.is_some(), resource_rare::LABEL) | flag(has_holds, resource_rare::HOLDS));
+    if let Some(label) = label {
+        put_str(out, label);
+    }
+    if has_holds {
+        let Holds { count, mean_us } = holds;
+        put_varint(out, u64::from(count));
+        put_varint(out, mean_us);
+    }
+}
+
+fn resource(reader: &mut Reader<'_>, label: Option<Arc<str>>, holds: Holds) -> Result<Fact, RecordError> {
+    Ok(Fact::Resource(ResourceFact {
+        resource: parts::resource_key(reader)?,
+        capacity: reader.varint_u32("capacity")?,
+        configured: match reader.u8("configured")? {
+            0 => false,
+            1 => true,
+            unknown => return Err(reader.error("configured", Problem::Unknown(unknown))),
+        },
+        last_token: Token(reader.varint("last token")?),
+        label,
+        holds,
+    }))
 }
 
 fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
@@ -79,9 +124,10 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
         principal,
         key,
         metadata,
+        particulars,
     } = fact;
     let said = Said { client, key, metadata };
-    parts::put_principal(out, principal.as_ref());
+    parts::put_rare(out, principal.as_ref(), particulars);
     let has_grant = (*slot, *token, *lease) != NO_GRANT;
     let flag = |there: bool, flag: u8| if there { flag } else { 0 };
     out.push(
@@ -111,7 +157,7 @@ fn put_claim(out: &mut Vec<u8>, fact: &ClaimFact, base: Moment) {
     said.put(out);
 }
 
-fn claim(reader: &mut Reader<'_>, principal: Option<Arc<str>>, base: Moment) -> Result<Fact, RecordError> {
+fn claim(reader: &mut Reader<'_>, rare: Rare, base: Moment) -> Result<Fact, RecordError> {
     let flags = parts::part_flags(
         reader,
         part::CLIENT
@@ -157,8 +203,9 @@ fn claim(reader: &mut Reader<'_>, principal: Option<Arc<str>>, base: Moment) -> 
         granted,
         ended,
         client: parts::client(reader, flags)?,
-        principal,
+        principal: rare.principal,
         key: parts::key(reader, flags)?,
         metadata: parts::metadata(reader, flags)?,
+        particulars: rare.particulars,
     })))
 }

@@ -6,8 +6,9 @@ use super::bytes::Reader;
 use super::error::{Problem, RecordError};
 
 /// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept,
-/// version 3 the principals of locks; each has everything that the version before it has.
-pub const FORMAT_VERSION: u16 = 3;
+/// version 3 the principals of locks, version 4 the particulars of claims, labels and past holds of resources; each has
+/// everything that the version before it has.
+pub const FORMAT_VERSION: u16 = 4;
 
 pub(super) const MAGIC_BYTES: usize = 4;
 const CRC_BYTES: usize = 4;

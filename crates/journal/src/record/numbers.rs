@@ -18,6 +18,10 @@ pub(super) mod change {
     pub(in crate::record) const KEPT: u8 = 13;
     /// As `CLAIMED`, with the name of a principal ahead of it.
     pub(in crate::record) const CLAIMED_BY: u8 = 14;
+    /// As `CLAIMED`, with its rare parts ahead of it.
+    pub(in crate::record) const CLAIMED_WITH: u8 = 15;
+    pub(in crate::record) const CONFIRMED: u8 = 16;
+    pub(in crate::record) const LABELED: u8 = 17;
 
     pub(in crate::record) const MASK: u8 = 0x1f;
     /// Service time passed since the previous change; the difference follows.
@@ -35,6 +39,10 @@ pub(super) mod fact {
     pub(in crate::record) const CLAIM: u8 = 3;
     /// As `CLAIM`, with the name of a principal ahead of it.
     pub(in crate::record) const CLAIM_BY: u8 = 4;
+    /// As `CLAIM`, with its rare parts ahead of it.
+    pub(in crate::record) const CLAIM_WITH: u8 = 5;
+    /// As `RESOURCE`, with its rare parts ahead of it.
+    pub(in crate::record) const RESOURCE_WITH: u8 = 6;
 }
 
 /// Numbers of `ResourceKey`.
@@ -86,4 +94,19 @@ pub(super) mod part {
     pub(in crate::record) const ENDED_AT: u8 = 0x40;
     /// How long its place is kept.
     pub(in crate::record) const KEEP: u8 = 0x80;
+}
+
+/// Which rare parts of a claim are ahead of it, in this order.
+pub(super) mod rare {
+    pub(in crate::record) const PRINCIPAL: u8 = 0x01;
+    pub(in crate::record) const HOLDER: u8 = 0x02;
+    pub(in crate::record) const WAIT_TTL: u8 = 0x04;
+    pub(in crate::record) const CONFIRM: u8 = 0x08;
+}
+
+/// Which rare parts of a resource are ahead of it, in this order.
+pub(super) mod resource_rare {
+    pub(in crate::record) const LABEL: u8 = 0x01;
+    /// How many holds, and their mean.
+    pub(in crate::record) const HOLDS: u8 = 0x02;
 }

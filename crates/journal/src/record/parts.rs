@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Lease, Moment, ResourceKey, Status, Time, Wall};
+use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Lease, Moment, Particulars, ResourceKey, Status, Time, Wall};
 
 use super::bytes::{Reader, put_str, put_varint, unzigzag, zigzag};
 use super::error::{Problem, RecordError};
-use super::numbers::{ending, part, point, resource, status};
+use super::numbers::{ending, part, point, rare, resource, status};
 
 /// Distances beyond this are written as absolute values, so that adding `point::RELATIVE` cannot overflow.
 const DISTANCE_MAX: u64 = 1 << 62;
@@ -197,15 +197,69 @@ pub(super) fn keep(reader: &mut Reader<'_>, flags: u8) -> Result<u64, RecordErro
     if flags & part::KEEP == 0 { Ok(0) } else { reader.varint("keep") }
 }
 
-/// Ahead of a claim that has one; the number of its variant says so.
-pub(super) fn put_principal(out: &mut Vec<u8>, principal: Option<&Arc<str>>) {
-    if let Some(principal) = principal {
-        put_str(out, principal);
+/// The rare parts of a claim: ahead of it, where it has any; the number of its variant says so.
+#[derive(Default)]
+pub(super) struct Rare {
+    pub(super) principal: Option<Arc<str>>,
+    pub(super) particulars: Particulars,
+}
+
+/// Writes them as the variant demands: without particulars, only the principal, if there is one.
+pub(super) fn put_rare(out: &mut Vec<u8>, principal: Option<&Arc<str>>, particulars: &Particulars) {
+    let Particulars { holder, wait_ttl_us, confirm_us } = particulars;
+    if !particulars.is_empty() {
+        let flag = |there: bool, flag: u8| if there { flag } else { 0 };
+        out.push(
+            flag(principal.is_some(), rare::PRINCIPAL)
+                | flag(holder.is_some(), rare::HOLDER)
+                | flag(*wait_ttl_us != 0, rare::WAIT_TTL)
+                | flag(*confirm_us != 0, rare::CONFIRM),
+        );
+    }
+    for text in [principal, holder.as_ref()].into_iter().flatten() {
+        put_str(out, text);
+    }
+    for &number in [wait_ttl_us, confirm_us].into_iter().filter(|&&number| number != 0) {
+        put_varint(out, number);
     }
 }
 
-pub(super) fn principal(reader: &mut Reader<'_>) -> Result<Arc<str>, RecordError> {
-    reader.str("principal").map(Into::into)
+impl Rare {
+    /// Only a principal.
+    pub(super) fn signed(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+        Ok(Rare { principal: Some(reader.str("principal")?.into()), particulars: Particulars::default() })
+    }
+
+    /// Those that the flags name.
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, RecordError> {
+        let known = rare::PRINCIPAL | rare::HOLDER | rare::WAIT_TTL | rare::CONFIRM;
+        let flags = part_flags(reader, known)?;
+        let mut text = |flag: u8, field| {
+            if flags & flag == 0 { Ok(None) } else { reader.str(field).map(|text| Some(Arc::<str>::from(text))) }
+        };
+        let principal = text(rare::PRINCIPAL, "principal")?;
+        let holder = text(rare::HOLDER, "holder")?;
+        let mut number = |flag: u8, field| if flags & flag == 0 { Ok(0) } else { reader.varint(field) };
+        let wait_ttl_us = number(rare::WAIT_TTL, "wait ttl")?;
+        let confirm_us = number(rare::CONFIRM, "confirm")?;
+        Ok(Rare { principal, particulars: Particulars { holder, wait_ttl_us, confirm_us } })
+    }
+}
+
+/// A text that may be missing.
+pub(super) fn put_optional(out: &mut Vec<u8>, text: Option<&Arc<str>>) {
+    out.push(u8::from(text.is_some()));
+    if let Some(text) = text {
+        put_str(out, text);
+    }
+}
+
+pub(super) fn optional(reader: &mut Reader<'_>, field: &'static str) -> Result<Option<Arc<str>>, RecordError> {
+    match reader.u8(field)? {
+        0 => Ok(None),
+        1 => reader.str(field).map(|text| Some(text.into())),
+        unknown => Err(reader.error(field, Problem::Unknown(unknown))),
+    }
 }
 
 pub(super) fn client(reader: &mut Reader<'_>, flags: u8) -> Result<Option<Arc<str>>, RecordError> {

@@ -59,7 +59,23 @@ fn version_2_of_a_chunk() {
 
 #[test]
 fn version_3_of_a_batch() {
-    assert_eq!(FORMAT_VERSION, 3, "keep these fixtures and add those of the new version");
+    let decoded = decode_batch(&kept("v3-batch.bin")).unwrap();
+    assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
+    assert_eq!(decoded.header.first, Position(1_001));
+    assert_eq!(decoded.changes, samples::changes_3());
+}
+
+#[test]
+fn version_3_of_a_chunk() {
+    let decoded = decode_chunk(&kept("v3-chunk.bin")).unwrap();
+    assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));
+    assert_eq!((decoded.header.moment, decoded.header.number), (samples::CHECKPOINT_AT, 0));
+    assert_eq!(decoded.facts, samples::facts_3());
+}
+
+#[test]
+fn version_4_of_a_batch() {
+    assert_eq!(FORMAT_VERSION, 4, "keep these fixtures and add those of the new version");
     let mut writer = BatchWriter::new(2, Epoch(5), Position(1_001));
     let mut variants = BTreeSet::new();
     for (moment, change) in samples::changes() {
@@ -69,7 +85,7 @@ fn version_3_of_a_batch() {
     assert_eq!(variants, (0..samples::VARIANTS).collect(), "the sample lacks a variant");
 
     let written = writer.seal();
-    let kept = fixture("v3-batch.bin", &written.record);
+    let kept = fixture("v4-batch.bin", &written.record);
     let decoded = decode_batch(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
     assert_eq!((decoded.header.first, decoded.header.last()), (Position(1_001), written.last));
@@ -78,7 +94,7 @@ fn version_3_of_a_batch() {
 }
 
 #[test]
-fn version_3_of_a_chunk() {
+fn version_4_of_a_chunk() {
     let mut writer = ChunkWriter::new(2, Position(1_000), samples::CHECKPOINT_AT);
     for fact in samples::facts() {
         // A new kind of fact fails to compile here, and then has to be added to the sample.
@@ -88,7 +104,7 @@ fn version_3_of_a_chunk() {
     }
 
     let written = writer.seal();
-    let kept = fixture("v3-chunk.bin", &written);
+    let kept = fixture("v4-chunk.bin", &written);
     let decoded = decode_chunk(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));
     assert_eq!((decoded.header.moment, decoded.header.number), (samples::CHECKPOINT_AT, 0));

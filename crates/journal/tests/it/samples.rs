@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Change, ClaimFact, ClaimId, Claimed, Counters, Ending, Fact, IdempotencyKey, Lease, Moment, ResourceFact,
-    ResourceKey, Status, Time, Token, Wall,
+    Change, ClaimFact, ClaimId, Claimed, Counters, Ending, Fact, Holds, IdempotencyKey, Lease, Moment, Particulars,
+    ResourceFact, ResourceKey, Status, Time, Token, Wall,
 };
 use proptest::prelude::*;
 
@@ -36,9 +36,11 @@ pub(crate) fn variant(change: &Change) -> usize {
         Change::Ended { .. } => 10,
         Change::Forgotten { .. } => 11,
         Change::Kept { .. } => 12,
+        Change::Confirmed { .. } => 13,
+        Change::Labeled { .. } => 14,
     }
 }
-pub(crate) const VARIANTS: usize = 13;
+pub(crate) const VARIANTS: usize = 15;
 
 fn resources() -> [ResourceKey; 3] {
     [
@@ -52,8 +54,38 @@ fn key() -> IdempotencyKey {
     IdempotencyKey { name: "order-17".into(), fingerprint: 0xfeed_beef_dead_cafe }
 }
 
-/// The same with the additions of version 3.
+/// The same with the additions of version 4.
 pub(crate) fn changes() -> Vec<(Moment, Change)> {
+    let mut changes = changes_3();
+    let last = changes.last().expect("there are some").0;
+    let claimed = |claim, particulars: Particulars, principal: Option<Arc<str>>| Claimed {
+        claim: ClaimId(claim),
+        resource: resources()[1].clone(),
+        ttl_us: 30_000_000,
+        wait_until: Time(70_000_000),
+        keep_us: 0,
+        client: principal.clone(),
+        principal,
+        key: None,
+        metadata: None,
+        particulars,
+    };
+    let [some, all] = particulars();
+    let claimed = [claimed(12, some, None), claimed(13, all, Some("ann@example.org".into()))];
+    changes.extend(claimed.map(|claimed| (last, Change::Claimed(Box::new(claimed)))));
+    changes.push((last, Change::Confirmed { claim: ClaimId(13) }));
+    let labels = [Some("build slots".into()), None];
+    changes.extend(labels.map(|label| (last, Change::Labeled { resource: resources()[0].clone(), label })));
+    changes
+}
+
+fn particulars() -> [Particulars; 2] {
+    let some = Particulars { wait_ttl_us: 60_000_000, ..Particulars::default() };
+    [some, Particulars { holder: Some("build 17".into()), wait_ttl_us: 5_000_000, confirm_us: 30_000_000 }]
+}
+
+/// The same with the additions of version 3.
+pub(crate) fn changes_3() -> Vec<(Moment, Change)> {
     let mut changes = changes_2();
     let last = changes.last().expect("there are some").0;
     let claimed = |claim, key: Option<IdempotencyKey>, keep_us| Claimed {
@@ -66,6 +98,7 @@ pub(crate) fn changes() -> Vec<(Moment, Change)> {
         principal: Some("ann@example.org".into()),
         metadata: key.as_ref().map(|_| "{}".into()),
         key,
+        particulars: Particulars::default(),
     };
     let claimed = [claimed(10, None, 0), claimed(11, Some(key()), 60_000_000)];
     changes.extend(claimed.map(|claimed| (last, Change::Claimed(Box::new(claimed)))));
@@ -87,6 +120,7 @@ pub(crate) fn changes_2() -> Vec<(Moment, Change)> {
         principal: None,
         key: None,
         metadata: None,
+        particulars: Particulars::default(),
     };
     let kept = Change::Kept { claim, wait_until: Time(60_000_000) };
     changes.extend([Change::Claimed(Box::new(claimed)), kept].map(|change| (last, change)));
@@ -113,6 +147,7 @@ pub(crate) fn changes_1() -> Vec<(Moment, Change)> {
             principal: None,
             key: None,
             metadata: None,
+            particulars: Particulars::default(),
         };
         Change::Claimed(Box::new(claimed))
     }));
@@ -126,6 +161,7 @@ pub(crate) fn changes_1() -> Vec<(Moment, Change)> {
         principal: None,
         key: Some(key()),
         metadata: Some(r#"{"why":"test"}"#.into()),
+        particulars: Particulars::default(),
     })));
     changes.extend([
         Change::Granted { claim: two, slot: 2, token: Token(u64::MAX), lease },
@@ -150,6 +186,24 @@ pub(crate) const CHECKPOINT_AT: Moment = Moment { at: Time(9_000_000), wall: Wal
 
 /// As `changes`, for facts.
 pub(crate) fn facts() -> Vec<Fact> {
+    let mut facts = facts_3();
+    let claims = facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
+    let mut claims: Vec<ClaimFact> = claims.rev().take(2).map(|claim| (**claim).clone()).collect();
+    for ((claim, fact), particulars) in (12..).zip(&mut claims).zip(particulars()) {
+        fact.claim = ClaimId(claim);
+        fact.particulars = particulars;
+    }
+    facts.extend(claims.into_iter().map(|claim| Fact::Claim(Box::new(claim))));
+    let holds = Holds { count: 7, mean_us: 2_000_000 };
+    let more = [(Some("build slots".into()), Holds::default()), (None, holds), (Some("".into()), holds)];
+    facts.extend(resources().into_iter().zip(more).map(|(resource, (label, holds))| {
+        Fact::Resource(ResourceFact { resource, capacity: 2, configured: true, last_token: Token(6), label, holds })
+    }));
+    facts
+}
+
+/// As `changes_3`, for facts.
+pub(crate) fn facts_3() -> Vec<Fact> {
     let mut facts = facts_2();
     let claims = facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
     // The last two: one with every optional part, one with as few as there can be.
@@ -176,7 +230,8 @@ pub(crate) fn facts_2() -> Vec<Fact> {
 pub(crate) fn facts_1() -> Vec<Fact> {
     let mut facts = vec![Fact::Counters(Counters { last_token: Token(99), last_order: 12_345 })];
     facts.extend(resources().into_iter().zip([true, false, true]).map(|(resource, configured)| {
-        Fact::Resource(ResourceFact { resource, capacity: 1, configured, last_token: Token(5) })
+        let (label, holds) = (None, Holds::default());
+        Fact::Resource(ResourceFact { resource, capacity: 1, configured, last_token: Token(5), label, holds })
     }));
     let statuses = [Status::Waiting, Status::Active, Status::Grace, Status::Lapsed];
     let statuses = statuses.into_iter().chain(ENDINGS.map(Status::Ended));
@@ -202,6 +257,7 @@ pub(crate) fn facts_1() -> Vec<Fact> {
             principal: None,
             key: full.then(key),
             metadata: full.then(|| "{}".into()),
+            particulars: Particulars::default(),
         })));
     }
     facts
@@ -249,13 +305,21 @@ fn ending() -> impl Strategy<Value = Ending> {
     prop::sample::select(ENDINGS.to_vec())
 }
 
+fn rare() -> impl Strategy<Value = Particulars> {
+    let some = (prop::option::of(text()), number(), number());
+    let some = some.prop_map(|(holder, wait_ttl_us, confirm_us)| Particulars { holder, wait_ttl_us, confirm_us });
+    prop_oneof![Just(Particulars::default()), some]
+}
+
 fn claimed() -> impl Strategy<Value = Claimed> {
     let names = (prop::option::of(text()), prop::option::of(text()));
     let said = (names, prop::option::of(idempotency_key()), prop::option::of(text()));
-    (claim(), resource(), number(), (time(), number()), said).prop_map(|(claim, resource, ttl_us, waits, said)| {
-        let ((wait_until, keep_us), ((client, principal), key, metadata)) = (waits, said);
-        Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata }
-    })
+    (claim(), resource(), number(), (time(), number()), said, rare()).prop_map(
+        |(claim, resource, ttl_us, waits, said, particulars)| {
+            let ((wait_until, keep_us), ((client, principal), key, metadata)) = (waits, said);
+            Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata, particulars }
+        },
+    )
 }
 
 pub(crate) fn change() -> impl Strategy<Value = Change> {
@@ -272,6 +336,8 @@ pub(crate) fn change() -> impl Strategy<Value = Change> {
             token: Token(token),
             lease
         }),
+        claim().prop_map(|claim| Change::Confirmed { claim }),
+        (resource(), prop::option::of(text())).prop_map(|(resource, label)| Change::Labeled { resource, label }),
         (claim(), lease()).prop_map(|(claim, lease)| Change::Renewed { claim, lease }),
         (claim(), number()).prop_map(|(claim, ttl_us)| Change::Retimed { claim, ttl_us }),
         claim().prop_map(|claim| Change::GraceBegan { claim }),
@@ -319,7 +385,8 @@ fn claim_fact() -> impl Strategy<Value = ClaimFact> {
     let moments = (moment(), prop::option::of(moment()), prop::option::of(moment()));
     (claimed(), number(), status(), any::<bool>(), grant, moments).prop_map(
         |(claimed, order, status, seen, (slot, token, lease), (created, granted, ended))| {
-            let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata } = claimed;
+            let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal, key, metadata, particulars } =
+                claimed;
             ClaimFact {
                 claim,
                 resource,
@@ -339,6 +406,7 @@ fn claim_fact() -> impl Strategy<Value = ClaimFact> {
                 principal,
                 key,
                 metadata,
+                particulars,
             }
         },
     )
@@ -348,9 +416,12 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
         (number(), number())
             .prop_map(|(token, last_order)| Fact::Counters(Counters { last_token: Token(token), last_order })),
-        (resource(), small(), any::<bool>(), number()).prop_map(|(resource, capacity, configured, token)| {
-            Fact::Resource(ResourceFact { resource, capacity, configured, last_token: Token(token) })
-        }),
+        (resource(), small(), any::<bool>(), number(), prop::option::of(text()), (small(), number())).prop_map(
+            |(resource, capacity, configured, token, label, (count, mean_us))| {
+                let (last_token, holds) = (Token(token), Holds { count, mean_us });
+                Fact::Resource(ResourceFact { resource, capacity, configured, last_token, label, holds })
+            }
+        ),
         claim_fact().prop_map(|fact| Fact::Claim(Box::new(fact))),
     ]
 }

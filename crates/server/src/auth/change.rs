@@ -174,6 +174,7 @@ fn action_of(command: &Command) -> Option<(&'static str, On<'_>)> {
         Command::Revoke { resource, .. } => Some(("revoke", On::Resource(resource))),
         // The service does these itself, or they change nothing.
         Command::Withdraw { .. }
+        | Command::Attend { .. }
         | Command::Mark
         | Command::HandBack { .. }
         | Command::ViewResource { .. }

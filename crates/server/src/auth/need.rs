@@ -54,7 +54,7 @@ pub(crate) fn need_of(command: &Command) -> Need<'_> {
         Command::Revoke { resource, .. } => Need::One(Action::RevokeAny, target(resource)),
         Command::Survey { .. } | Command::Inspect { .. } => Need::One(Action::Observe, Target::Service),
         // The service sends these to itself.
-        Command::Withdraw { .. } | Command::HandBack { .. } | Command::Mark => {
+        Command::Withdraw { .. } | Command::Attend { .. } | Command::HandBack { .. } | Command::Mark => {
             Need::One(Action::Admin, Target::Service)
         }
     }

@@ -48,6 +48,7 @@ codes! {
     Locked "locked" "Another client holds the lock.",
     Grace "grace" "The lock has expired, and only its last holder may come back.",
     Waiting "waiting" "The claim waits, so this cannot be done yet.",
+    Revoked "revoked" "An operator took the caller out of the queue.",
     Ended "ended" "The claim has ended, so nothing of it changes any more.",
     ListExpired "list_expired" "The order that a page was to be cut from is not kept any more.",
     KeySpent "key_spent" "The lease or claim of this Idempotency-Key has ended.",

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use leasehold_engine::{Effect, Wall, What};
+use leasehold_engine::{Effect, Names, Wall, What};
 use leasehold_journal::{Epoch, Happened, History, Position};
 
 /// Room for an event and its names, on average. Names of a kilobyte each make the ring hold fewer events, not more
@@ -214,6 +214,10 @@ fn bytes_of(happened: &Happened) -> usize {
         What::Granted { from, .. } => from.as_ref(),
         _ => None,
     };
+    let rare = effect.names.as_deref();
     let names = [effect.resource.name(), effect.client.as_ref(), from];
-    size_of::<Happened>() + names.into_iter().flatten().map(|name| name.len()).sum::<usize>()
+    let rare_names = rare.into_iter().flat_map(|names| [&names.holder, &names.principal, &names.label]);
+    let names = names.into_iter().chain(rare_names.map(Option::as_ref));
+    let rare_bytes = rare.map_or(0, |_| size_of::<Names>());
+    size_of::<Happened>() + rare_bytes + names.flatten().map(|name| name.len()).sum::<usize>()
 }

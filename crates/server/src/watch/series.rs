@@ -187,7 +187,7 @@ mod tests {
 
     fn at(second: u64, what: What) -> Happened {
         let resource = ResourceKey::Lock(Arc::from("x"));
-        let effect = Effect { resource, claim: None, client: None, grant: None, what, nth: 1 };
+        let effect = Effect { resource, claim: None, client: None, names: None, grant: None, what, nth: 1 };
         Happened { epoch: Epoch(1), position: Position(second), wall: Wall(second * S_US), effect }
     }
 

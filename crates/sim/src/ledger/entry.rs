@@ -51,6 +51,14 @@ pub(crate) struct Entry {
     pub(crate) keep_us: u64,
     /// No call waits there: it is kept, or was granted while it was.
     pub(crate) is_away: bool,
+    pub(crate) wait_ttl_us: u64,
+    pub(crate) confirm_us: u64,
+    /// When, and in which epoch, its place was last kept in the journal.
+    pub(crate) kept: (Time, u64),
+    /// When a caller asked about it that was answered, and by which epoch; the last such question.
+    pub(crate) asked: Option<(When, u64)>,
+    /// Where its grant was confirmed.
+    pub(crate) confirmed: Option<u64>,
     pub(crate) client: Option<Arc<str>>,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) state: State,
@@ -90,6 +98,11 @@ impl Entry {
     /// asked for another, which may have been shorter.
     pub(crate) fn is_last_lease(&self, told: u64, ended: u64) -> bool {
         told < ended && self.leases.iter().all(|lease| lease.position <= told || lease.position > ended)
+    }
+
+    /// Returns whether it holds its slot and no caller knew of it at this position.
+    pub(crate) fn is_unconfirmed_at(&self, position: u64) -> bool {
+        self.confirm_us > 0 && self.held_at(position) && self.confirmed.is_none_or(|at| at > position)
     }
 
     pub(crate) fn deadline(&self) -> Time {

@@ -36,6 +36,8 @@ pub(crate) struct When {
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     pub(crate) renewals: BTreeSet<ClaimId>,
+    /// Claims that a caller asked about, or asked to change.
+    pub(crate) questions: BTreeSet<ClaimId>,
     pub(crate) releases: BTreeSet<ClaimId>,
     pub(crate) revocations: BTreeSet<ClaimId>,
     pub(crate) locks: BTreeSet<(ResourceKey, Arc<str>)>,
@@ -136,6 +138,7 @@ impl Ledger {
         self.newest = Some(batch.clone());
         invariant::l1_settled::check(self)?;
         invariant::l3_expiry::on_batch(self)?;
+        invariant::s18_attention::on_batch(self)?;
         Ok(news)
     }
 

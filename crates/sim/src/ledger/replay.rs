@@ -40,7 +40,7 @@ impl Ledger {
                 ensure(kind != Kind::Pool || is_empty, "S1", || "a deleted pool still has claims".to_owned())?;
             }
             Change::Claimed(claimed) => {
-                self.replay_claimed(claimed, when, asks)?;
+                self.replay_claimed(claimed, moment, when, asks)?;
                 news.claimed.push((claimed.claim, when));
             }
             Change::Joined { claim, wait_until } => {
@@ -56,13 +56,30 @@ impl Ledger {
                 self.rare.hit_if(is_owned, Rare::SharedByOwner);
                 self.rare.hit_if(when.is_low, Rare::JoinedWhileDiskLow);
             }
+            Change::Labeled { resource, .. } => {
+                let configured = self.row(resource).configured;
+                ensure(configured, "S7", || format!("{resource:?} has a label and no capacity"))?;
+            }
             Change::Kept { claim, wait_until } => {
+                let epoch = self.epoch;
                 let entry = self.entry(*claim)?;
-                invariant::l2_waiters::on_kept(*claim, entry, *wait_until, moment)?;
+                let is_asked_about = entry.wait_ttl_us > 0;
+                if is_asked_about {
+                    invariant::s18_attention::on_kept(*claim, entry, moment, *wait_until, epoch)?;
+                    entry.kept = (moment.at, epoch);
+                } else {
+                    invariant::l2_waiters::on_kept(*claim, entry, *wait_until, moment)?;
+                    entry.is_away = true;
+                    news.kept.push((*claim, when));
+                }
                 entry.wait_until = *wait_until;
-                entry.is_away = true;
-                news.kept.push((*claim, when));
-                self.rare.hit(Rare::PlaceKept);
+                self.rare.hit(if is_asked_about { Rare::ClaimAskedAbout } else { Rare::PlaceKept });
+            }
+            Change::Confirmed { claim } => {
+                let entry = self.entry(*claim)?;
+                invariant::s18_attention::on_confirmed(*claim, entry, position)?;
+                entry.confirmed = Some(position);
+                self.rare.hit(Rare::GrantSeenByItsCaller);
             }
             Change::Granted { claim, slot, token, lease } => {
                 let held = Held { position, slot: *slot, token: token.0 };
@@ -73,6 +90,10 @@ impl Ledger {
                 let was = entry.state;
                 ensure(was.holds(), "S7", || format!("{claim:?} was renewed while {was:?}"))?;
                 invariant::s07_holder::on_renewal(*claim, entry, asks)?;
+                let is_confirmed = entry.is_unconfirmed_at(position);
+                if is_confirmed {
+                    entry.confirmed = Some(position);
+                }
                 entry.state = State::Active;
                 entry.is_away = false;
                 entry.seen = true;
@@ -83,6 +104,7 @@ impl Ledger {
                     ttl_us: lease.deadline.since(moment.at),
                     when,
                 });
+                self.rare.hit_if(is_confirmed, Rare::GrantConfirmed);
                 self.rare.hit_if(when.is_low, Rare::RenewedWhileDiskLow);
                 self.rare.hit_if(was == State::Grace, Rare::LockRenewedInGrace);
                 self.rare.hit_if(was == State::Lapsed, Rare::LockRenewedAfterGrace);
@@ -120,8 +142,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn replay_claimed(&mut self, claimed: &Claimed, when: When, asks: &Asks) -> Check {
-        let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, principal: _, key, metadata: _ } = claimed;
+    fn replay_claimed(&mut self, claimed: &Claimed, moment: Moment, when: When, asks: &Asks) -> Check {
+        let Claimed { claim, resource, ttl_us, wait_until, keep_us, client, key, particulars, .. } = claimed;
         invariant::s13_keys::on_claimed(self, claimed, asks)?;
         let entry = Entry {
             resource: resource.clone(),
@@ -132,6 +154,11 @@ impl Ledger {
             wait_until: *wait_until,
             keep_us: *keep_us,
             is_away: false,
+            wait_ttl_us: particulars.wait_ttl_us,
+            confirm_us: particulars.confirm_us,
+            kept: (moment.at, self.epoch),
+            asked: None,
+            confirmed: None,
             client: client.clone(),
             key: key.clone(),
             state: State::Waiting,
@@ -194,9 +221,11 @@ impl Ledger {
         asks: &Asks,
         news: &mut News,
     ) -> Check {
-        let position = self.head;
+        let (position, epoch) = (self.head, self.epoch);
         let entry = self.entry(claim)?;
         let was = entry.state;
+        let is_unconfirmed = how == Ending::Expired && entry.is_unconfirmed_at(position);
+        let mut is_forgotten = false;
         let is_live = !matches!(was, State::Ended(_));
         ensure(is_live, "S7", || format!("{claim:?} ended twice: {was:?}, then {how:?}"))?;
         match how {
@@ -208,6 +237,11 @@ impl Ledger {
             Ending::TimedOut => invariant::l2_waiters::on_timeout(claim, entry, moment)?,
             Ending::Released | Ending::Revoked | Ending::Aborted => {
                 invariant::s07_holder::on_release(claim, entry, how, asks)?;
+            }
+            Ending::Withdrawn if entry.wait_ttl_us > 0 && !asks.revocations.contains(&claim) => {
+                invariant::s18_attention::on_withdrawal(claim, entry, moment, when, epoch)?;
+                news.withdrawn.push((claim, when));
+                is_forgotten = true;
             }
             Ending::Withdrawn => news.withdrawn.push((claim, when)),
             Ending::HandedBack => {
@@ -232,6 +266,8 @@ impl Ledger {
         let rare = &mut self.rare;
         rare.hit_if(how == Ending::Withdrawn && waiting > 2 && !was_next, Rare::WaiterLeftFromTheMiddle);
         rare.hit_if(how == Ending::TimedOut, Rare::WaiterTimedOut);
+        rare.hit_if(is_forgotten, Rare::ClaimNotAskedAbout);
+        rare.hit_if(is_unconfirmed, Rare::GrantNotConfirmed);
         let is_given_up = asks.given_up.contains(&claim);
         rare.hit_if(how == Ending::HandedBack && is_given_up, Rare::HandedBackAfterStoreLate);
         rare.hit_if(how == Ending::HandedBack && is_shared, Rare::SharedHandedBack);

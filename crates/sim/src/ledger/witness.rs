@@ -49,7 +49,10 @@ impl Ledger {
                 let entry = self.told_of(view.id)?;
                 let is_right = match view.status {
                     ClaimStatus::Waiting => entry.waited_at(position),
-                    ClaimStatus::Active => entry.held_at(position),
+                    ClaimStatus::Active => {
+                        crate::ledger::invariant::s18_attention::on_answer(view.id, entry, position)?;
+                        entry.held_at(position)
+                    }
                     ClaimStatus::Ended(_) => entry.ended_by(position),
                 };
                 ensure(is_right, NAME, || {

@@ -282,7 +282,10 @@ impl Call {
     /// faster.
     pub(super) fn has_waited(&self, until: When) -> bool {
         let Command::Acquire(acquire) = &self.command else { return false };
-        let Patience::For { wait_us } = acquire.patience else { return false };
+        let wait_us = match acquire.patience {
+            Patience::For { wait_us } => wait_us,
+            Patience::Standing => self.listen_us,
+        };
         let waited_us = self.arrived.map_or(0, |arrived| until.world_us.saturating_sub(arrived.world_us));
         waited_us + waited_us / 1_000 >= wait_us
     }

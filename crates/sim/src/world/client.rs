@@ -149,7 +149,11 @@ impl World {
             Command::Unlock { resource, client, token: Some(token) } => {
                 self.asks.unlocks_of.insert((resource.clone(), client.clone(), token.0));
             }
+            Command::ViewClaim { claim } => {
+                self.asks.questions.insert(*claim);
+            }
             Command::Update { claim, update } => {
+                self.asks.questions.insert(*claim);
                 match update.status {
                     Some(Wish::Released) => self.asks.releases.insert(*claim),
                     Some(Wish::Revoked | Wish::Aborted | Wish::Withdrawn) => self.asks.revocations.insert(*claim),
@@ -163,6 +167,7 @@ impl World {
                 self.asks.deletions.insert(resource.clone());
             }
             Command::Configure { .. }
+            | Command::Attend { .. }
             | Command::Withdraw { .. }
             | Command::HandBack { .. }
             | Command::Mark
@@ -170,7 +175,6 @@ impl World {
             | Command::ViewPlace { .. }
             | Command::ViewResource { .. }
             | Command::ViewLease { .. }
-            | Command::ViewClaim { .. }
             | Command::ListClaims(_)
             | Command::ListResources { .. }
             // Operators' commands: no client here sends them.

@@ -1,6 +1,8 @@
 //! An answer arrives: the client's conclusion, and the promises that must hold by the client's own clock.
 
-use leasehold_engine::{ClaimId, ClaimStatus, Command, LockNews, Refusal, Renewal, Reply, ResourceKey, Token};
+use leasehold_engine::{
+    ClaimId, ClaimStatus, Command, Labeling, LockNews, Refusal, Renewal, Reply, ResourceKey, Token,
+};
 use leasehold_journal::Denial;
 
 use super::bodies::{CallId, CallState, Holding};
@@ -194,7 +196,8 @@ impl World {
                 }
             }
             (Command::Acquire(acquire), Refusal::NoSuchResource) if !self.is_calm => {
-                let command = Command::Configure { resource: acquire.resource.clone(), capacity: 1 };
+                let command =
+                    Command::Configure { resource: acquire.resource.clone(), capacity: 1, label: Labeling::Kept };
                 self.ask(client, command, 0, 1);
             }
             (Command::Acquire(acquire), Refusal::NotHeld { .. }) => {

@@ -70,7 +70,7 @@ fn asked(command: &Command, skipped: &BTreeSet<ClaimId>) -> Option<history::Call
     };
     let lease = |claim: &ClaimId| (!skipped.contains(claim)).then(|| format!("{:x}", claim.0));
     Some(match command {
-        Command::Configure { resource, capacity } => {
+        Command::Configure { resource, capacity, .. } => {
             history::Call::Configure { resource: name(resource)?, capacity: *capacity }
         }
         Command::Unconfigure { resource } => history::Call::Delete { resource: name(resource)? },

@@ -1,6 +1,6 @@
 //! The end: faults stop, clients give their leases back, and everything must come to rest by itself.
 
-use leasehold_engine::{Command, ResourceKey, Update, Wish};
+use leasehold_engine::{Command, Labeling, ResourceKey, Update, Wish};
 
 use super::bodies::CallState;
 use super::node::End;
@@ -49,7 +49,7 @@ impl World {
                 Some(n) => ResourceKey::Claim(format!("r{n}").into()),
             };
             self.clients[client].probes += 1;
-            self.ask(client, Command::Configure { resource, capacity: 50 }, 0, 0);
+            self.ask(client, Command::Configure { resource, capacity: 50, label: Labeling::Kept }, 0, 0);
         } else {
             return;
         }

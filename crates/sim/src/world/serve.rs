@@ -1,7 +1,7 @@
 //! How a node serves: requests in, answers out, callers that leave. The protocol is that of the server's driver: an
 //! answer is handed to its caller inside the process first; a caller that is gone by then hands it back.
 
-use leasehold_engine::{ClaimId, Command, Refusal, Time};
+use leasehold_engine::{ClaimId, Command, Refusal, Reply, Time};
 use leasehold_journal::{Denial, Request, Told};
 
 use super::bodies::{CallId, CallState, Pulse};
@@ -187,6 +187,8 @@ impl World {
             tell!(self, "node {node} answers c{client} call {} at {position}: {short}", told.to.0);
         }
         self.rare.hit_if(was_held && is_read && !was_parked, Rare::ReadHeldAtGate);
+        self.remember_question(told);
+        let call = &self.calls[told.to.0];
         match &told.answer {
             Ok(reply) => self.ledger.witness(&call.command, &Ok(reply.clone()), position)?,
             Err(Denial::Refused(refusal)) => {
@@ -225,6 +227,22 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A caller that asked about a waiting claim gets its answer.
+    fn remember_question(&mut self, told: &Told<CallId>) {
+        let claim = match (&self.calls[told.to.0].command, &told.answer) {
+            (Command::ViewClaim { .. } | Command::Update { .. } | Command::Acquire(_), Ok(Reply::Claim(view))) => {
+                view.id
+            }
+            (Command::Update { claim, .. }, Err(Denial::Refused(Refusal::Contended | Refusal::StillWaiting))) => *claim,
+            _ => return,
+        };
+        let arrived = self.calls[told.to.0].arrived;
+        if let (Some(entry), Some(arrived)) = (self.ledger.claims.get_mut(&claim), arrived) {
+            let latest = entry.asked.filter(|(before, _)| before.fair_us > arrived.fair_us);
+            entry.asked = latest.or(Some((arrived, told.epoch.0)));
+        }
     }
 
     /// The node notices that a caller is gone, wherever its call is by then.

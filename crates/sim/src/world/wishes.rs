@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Options, Patience, Quota, Renewal,
-    ResourceKey, Token, Update, Wish,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Labeling, Options, Particulars, Patience,
+    Quota, Renewal, ResourceKey, Token, Update, Wish,
 };
 
 use super::World;
@@ -135,9 +135,11 @@ impl World {
         let is_kept = resource.kind() == Kind::Pool && key.is_some() && rng.chance(400);
         let keep_us = if is_kept { rng.range(20_000, 1_200_000) } else { 0 };
         let ttl_us = if resource.kind() == Kind::Claim && rng.chance(20) { 0 } else { ttl_us };
+        let id = ClaimId(rng.next_u128());
+        let options = Options { keep_us, particulars: self.particulars(&resource, id), ..Options::default() };
         let acquire = Acquire {
             resource,
-            id: ClaimId(rng.next_u128()),
+            id,
             ttl_us,
             patience,
             client: owner,
@@ -145,9 +147,21 @@ impl World {
             key,
             metadata: None,
             quota: Quota::NONE,
-            options: Options { keep_us, ..Options::default() },
+            options,
         };
         (Command::Acquire(Box::new(acquire)), listen_us)
+    }
+
+    /// Some claims have to be asked about, some confirmed. Taken from the id, so that the rest of a seed keeps its
+    /// meaning.
+    fn particulars(&self, resource: &ResourceKey, id: ClaimId) -> Particulars {
+        if resource.kind() != Kind::Claim || !self.plan.is_attentive {
+            return Particulars::default();
+        }
+        let drawn = |shift: u32, values: [u64; 4]| values[(id.0 >> shift) as usize % 4];
+        let wait_ttl_us = drawn(3, [0, 60_000, 200_000, 700_000]);
+        let confirm_us = drawn(5, [0, 40_000, 150_000, 600_000]);
+        Particulars { holder: None, wait_ttl_us, confirm_us }
     }
 
     fn lock(&mut self, client: usize, resource: ResourceKey, ttl_us: u64, renewal: Renewal) -> Command {
@@ -228,7 +242,7 @@ impl World {
         }
         let low = u64::from(rng.chance(850));
         let capacity = u32::try_from(rng.range(low, max)).expect("small");
-        Command::Configure { resource, capacity }
+        Command::Configure { resource, capacity, label: Labeling::Kept }
     }
 
     fn claim_update(&mut self, client: usize) -> Option<(Command, u64)> {

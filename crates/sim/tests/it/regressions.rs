@@ -1,8 +1,8 @@
 //! Bugs that the simulation found, retold without it, one test each.
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Time, Update,
-    Wall, Wish,
+    Acquire, ClaimId, Command, Engine, Labeling, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Time,
+    Update, Wall, Wish,
 };
 use leasehold_journal::{Clocks, Denial, Epoch, Partition, PartitionLimits, Position, Request, Told};
 
@@ -79,7 +79,7 @@ fn position(told: &[Told<&'static str>], who: &str) -> u64 {
 fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
     let mut bench = Bench::new();
     let resource = ResourceKey::Claim("r".into());
-    bench.ask("operator", Command::Configure { resource: resource.clone(), capacity: 0 }, 0);
+    bench.ask("operator", Command::Configure { resource: resource.clone(), capacity: 0, label: Labeling::Kept }, 0);
     let acquire = Acquire {
         resource: resource.clone(),
         id: ClaimId(7),
@@ -99,7 +99,7 @@ fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
 
     // The claim gets its turn and, having no time to live, expires as soon as a command looks at it: the listener's
     // does.
-    bench.ask("operator", Command::Configure { resource, capacity: 1 }, 0);
+    bench.ask("operator", Command::Configure { resource, capacity: 1, label: Labeling::Kept }, 0);
     let told = bench.flush();
     let Ok(Reply::Resource(view)) = &told.iter().find(|told| told.to == "operator").expect("answered").answer else {
         panic!("a resource was configured: {told:?}");
@@ -113,7 +113,7 @@ fn an_answer_does_not_carry_the_position_of_what_came_after_it() {
 #[test]
 fn what_was_due_is_answered_before_the_command_acts() {
     let mut bench = Bench::new();
-    bench.ask("operator", Command::Configure { resource: POOL, capacity: 1 }, 0);
+    bench.ask("operator", Command::Configure { resource: POOL, capacity: 1, label: Labeling::Kept }, 0);
     bench.ask("holder", borrow(1, 50_000, 0), 0);
     bench.ask("waiter", borrow(2, 50_000, 1_000_000), 0);
     bench.flush();
@@ -133,8 +133,12 @@ fn however_much_is_due_a_grant_is_answered_before_the_command_acts() {
     let other = ResourceKey::Pool(2);
     for leases in [255, 256, 257, 300, 511, 512, 513] {
         let mut bench = Bench::new();
-        bench.ask("operator", Command::Configure { resource: other.clone(), capacity: leases }, 0);
-        bench.ask("operator", Command::Configure { resource: POOL, capacity: 1 }, 0);
+        bench.ask(
+            "operator",
+            Command::Configure { resource: other.clone(), capacity: leases, label: Labeling::Kept },
+            0,
+        );
+        bench.ask("operator", Command::Configure { resource: POOL, capacity: 1, label: Labeling::Kept }, 0);
         for lease in 0..leases {
             bench.ask("another", borrow_of(other.clone(), 1_000 + u128::from(lease), 40_000, 0), 0);
             bench.flush();

@@ -81,8 +81,8 @@ fn waiters_of_the_past_are_withdrawn_at_the_start_however_many_leases_are_due() 
             options: Options::default(),
         }))
     };
-    submit(Command::Configure { resource: ResourceKey::Pool(1), capacity: 1_000 });
-    submit(Command::Configure { resource: POOL, capacity: 1 });
+    submit(Command::Configure { resource: ResourceKey::Pool(1), capacity: 1_000, label: Labeling::Kept });
+    submit(Command::Configure { resource: POOL, capacity: 1, label: Labeling::Kept });
     for _ in 0..300 {
         submit(borrow(1, 0));
     }

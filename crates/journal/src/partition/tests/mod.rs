@@ -5,7 +5,9 @@ mod time;
 
 use std::sync::Arc;
 
-use leasehold_engine::{Acquire, ClaimStatus, Limits, Options, Patience, Quota, ResourceKey, Update, What, Wish};
+use leasehold_engine::{
+    Acquire, ClaimStatus, Labeling, Limits, Options, Patience, Quota, ResourceKey, Update, What, Wish,
+};
 
 use super::*;
 use crate::record::decode_batch;
@@ -37,7 +39,7 @@ impl World {
     /// A pool with this many slots, all of it durable.
     fn with_pool(capacity: u32) -> Self {
         let mut world = World::new();
-        world.ask(0, Command::Configure { resource: POOL, capacity });
+        world.ask(0, Command::Configure { resource: POOL, capacity, label: Labeling::Kept });
         world.store();
         world
     }
@@ -139,7 +141,7 @@ fn nothing_is_said_before_it_is_durable_not_even_a_read() {
     let told = world.store();
     let who: Vec<u32> = told.iter().map(|(who, _)| *who).collect();
     assert_eq!(who, [1, 2, 3], "in the order they asked");
-    assert!(matches!(told[2].1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0 }))));
+    assert!(matches!(told[2].1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0, eta_us: None }))));
 }
 
 #[test]
@@ -187,7 +189,7 @@ fn a_wait_runs_out_in_service_time() {
     world.pass(2 * S - 1);
     assert_eq!(world.store(), []);
     world.pass(1);
-    assert_eq!(world.store(), [(1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0 })))]);
+    assert_eq!(world.store(), [(1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0, eta_us: None })))]);
 }
 
 #[test]
@@ -246,7 +248,7 @@ fn a_hanging_append_stops_the_clock() {
     world.borrow(1, 0);
     world.store();
     let before = world.partition.service_time();
-    world.ask(2, Command::Configure { resource: POOL, capacity: 2 });
+    world.ask(2, Command::Configure { resource: POOL, capacity: 2, label: Labeling::Kept });
     world.partition.take_batch(world.clocks()).unwrap();
     world.pass(8 * S);
     assert_eq!(world.partition.service_time().since(before), STRETCH_MAX_US);

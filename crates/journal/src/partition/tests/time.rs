@@ -9,7 +9,7 @@ fn an_expiry_never_shares_a_step_with_the_command_that_ends_what_it_granted() {
     for others in [0, 254, 255, 256, 300, 600] {
         let mut world = World::with_pool(1);
         world.partition.limits.callers_max = 1_000;
-        world.ask(0, Command::Configure { resource: ResourceKey::Pool(1), capacity: 1_000 });
+        world.ask(0, Command::Configure { resource: ResourceKey::Pool(1), capacity: 1_000, label: Labeling::Kept });
         for _ in 0..others {
             let command = world.acquire(ResourceKey::Pool(1), 30 * S - 1, Patience::For { wait_us: 0 });
             world.ask(0, command);

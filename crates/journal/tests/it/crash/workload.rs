@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leasehold_engine::{Change, Counters, Fact, Moment, ResourceFact, ResourceKey, Time, Token, Wall};
+use leasehold_engine::{Change, Counters, Fact, Holds, Moment, ResourceFact, ResourceKey, Time, Token, Wall};
 use leasehold_journal::record::{BatchWriter, ChunkWriter};
 use leasehold_journal::store::sqlite::Upkeep;
 use leasehold_journal::{Opener as _, Position, SqliteOpener, Store};
@@ -182,7 +182,8 @@ impl Life {
         writer.push(&Fact::Counters(Counters { last_token: Token(0), last_order: 0 }));
         let fact = |position| {
             let resource = resource(position);
-            Fact::Resource(ResourceFact { resource, capacity: 1, configured: true, last_token: Token(0) })
+            let (label, holds) = (None, Holds::default());
+            Fact::Resource(ResourceFact { resource, capacity: 1, configured: true, last_token: Token(0), label, holds })
         };
         let seal = |number: u64| {
             (1..=upto.0)

@@ -9,8 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_engine::{
-    Acquire, ClaimId, Command, Engine, Fact, IdempotencyKey, Limits, Options, Patience, Quota, Refusal, Reply,
-    ResourceKey, Status, Totals, Wall,
+    Acquire, ClaimId, Command, Engine, Fact, IdempotencyKey, Labeling, Limits, Options, Patience, Quota, Refusal,
+    Reply, ResourceKey, Status, Totals, Wall,
 };
 use leasehold_journal::store::Opened;
 use leasehold_journal::{
@@ -99,7 +99,11 @@ impl World {
         let is_kept = !recovery.store.is_forgetful();
         let driver = Driver::start(recovery, limits, Arc::new(Unwatched), clock);
         let world = World { driver, store, durable, ids: Arc::default(), hanging, is_kept };
-        let configured = block_on(world.driver.handle().call(Command::Configure { resource: POOL, capacity }));
+        let configured = block_on(world.driver.handle().call(Command::Configure {
+            resource: POOL,
+            capacity,
+            label: Labeling::Kept,
+        }));
         assert!(matches!(configured.answer, Ok(Reply::Resource(_))), "{configured:?}");
         world
     }

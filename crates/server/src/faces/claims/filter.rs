@@ -35,7 +35,8 @@ pub(super) fn parse(query: &Query<'_>) -> Result<ClaimFilter, Problem> {
     query.refuse_unknown(&NAMES)?;
     Ok(ClaimFilter {
         resource: query.get("resource").map(resource).transpose()?,
-        status: query.get("status").map(status).transpose()?,
+        owner: None,
+        statuses: query.get("status").map(status).transpose()?.into_iter().collect(),
         ttl_us: range(query, "ttl", true, duration)?,
         created: range(query, "created", true, time)?.map(|range| Wall(*range.start())..=Wall(*range.end())),
         active_us: range(query, "active_duration", false, duration)?,
@@ -148,7 +149,7 @@ mod tests {
         match parse(&query) {
             Ok(filter) => {
                 let given = [filter.ttl_us.is_some(), filter.active_us.is_some(), filter.waiting_us.is_some()];
-                leasehold_fuzz::outcome(&(given, filter.created.is_some(), filter.status, filter.resource.is_some()))
+                leasehold_fuzz::outcome(&(given, filter.created.is_some(), filter.statuses, filter.resource.is_some()))
             }
             Err(problem) => {
                 assert_eq!(problem.status, 400);

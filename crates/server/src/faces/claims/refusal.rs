@@ -48,6 +48,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::NoneFree { .. }
         | Refusal::NotHeld { .. }
         | Refusal::Locked { .. }
+        | Refusal::TakenOut
         | Refusal::NotTheHolder => unreachable!("not said of a claim: {refusal:?}"),
     };
     Ok(reply.positioned(problem.to_response(reply.id)))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use leasehold_engine::limits::DURATION_MAX_US;
 use leasehold_engine::{
-    Acquire, ClaimId, Command, IdempotencyKey, Options, Patience, Quota, ResourceKey, Update, Wish,
+    Acquire, ClaimId, Command, IdempotencyKey, Labeling, Options, Patience, Quota, ResourceKey, Update, Wish,
 };
 use leasehold_journal::Request;
 
@@ -120,7 +120,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             body.refuse_unknown(&["capacity"])?;
             let capacity = body.required_integer("capacity", 0..=received.settings.count_max)?;
             let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
-            Command::Configure { resource, capacity }.into()
+            Command::Configure { resource, capacity, label: Labeling::Kept }.into()
         }
     };
     Ok(Call::One { subject: Subject { endpoint, base_url, clamped }, request })

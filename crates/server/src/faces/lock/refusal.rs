@@ -13,7 +13,11 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
         return Err(problem);
     }
     match refusal {
-        Refusal::Locked { lock, in_grace } => Ok(locked(lock, *in_grace, reply)),
+        Refusal::TakenOut => {
+            let problem = Problem::new(StatusCode::CONFLICT, "an operator took this client out of the queue");
+            Ok(reply.positioned(problem.coded(Code::Revoked).to_response(reply.id)))
+        }
+        Refusal::Locked { lock, in_grace, .. } => Ok(locked(lock, *in_grace, reply)),
         Refusal::NotTheHolder => {
             let body = to_bytes(&NotTheHolder::of(job));
             Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, body)))

@@ -13,7 +13,8 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         return Err(problem);
     }
     let (status, code, reason) = match refusal {
-        Refusal::NoneFree { waiting } => return Ok(none_free(*waiting, reply)),
+        Refusal::NoneFree { waiting, .. } => return Ok(none_free(*waiting, reply)),
+        Refusal::TakenOut => (StatusCode::CONFLICT, Code::Revoked, "an operator took this call out of the queue"),
         Refusal::NoSuchResource => (StatusCode::NOT_FOUND, Code::NoSuchPool, "no such pool"),
         Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
         Refusal::NotHeld { how } => {

@@ -1,7 +1,7 @@
 //! The endpoints of pools, and their requests as commands.
 
 use http::Method;
-use leasehold_engine::{Acquire, ClaimId, Command, Options, Patience, Quota, ResourceKey, Spend};
+use leasehold_engine::{Acquire, ClaimId, Command, Labeling, Options, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
 use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
@@ -59,7 +59,8 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     let command = match endpoint {
         Endpoint::Put => {
             let capacity = Object::parse(received.body)?.required_integer("count", 0..=received.settings.count_max)?;
-            Command::Configure { resource, capacity: u32::try_from(capacity).expect("the setting is below 2^32") }
+            let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
+            Command::Configure { resource, capacity, label: Labeling::Kept }
         }
         Endpoint::Show => match key_name(&received.parts.headers)? {
             Some(name) => Command::ViewPlace { resource, name },

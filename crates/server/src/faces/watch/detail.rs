@@ -144,7 +144,8 @@ impl<'a> ObservedResource<'a> {
 
 impl<'a> ObservedHolder<'a> {
     fn of(holder: &'a HolderLine) -> Self {
-        let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state } = holder;
+        let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state, .. } =
+            holder;
         let (state, grace_us) = match state {
             HolderState::Active => ("active", None),
             HolderState::Grace { remaining_us } => ("grace", Some(*remaining_us)),
@@ -168,7 +169,7 @@ impl<'a> ObservedHolder<'a> {
 
 impl<'a> ObservedWaiter<'a> {
     fn of(place: u32, waiter: &'a WaiterLine) -> Self {
-        let WaiterLine { client, claim, waiting_us, metadata } = waiter;
+        let WaiterLine { client, claim, waiting_us, metadata, .. } = waiter;
         ObservedWaiter {
             place,
             client: client.as_deref(),

@@ -345,7 +345,7 @@ pub(crate) async fn survey<'a>(
     for partition in driver.partitions_of(None) {
         let mut after = None;
         loop {
-            let (stamp, answer) = ask_in(driver, partition, Command::Survey { after, scan_max: SCAN_MAX }).await;
+            let (stamp, answer) = ask_in(driver, partition, Command::Survey { after, scan_max: SCAN_MAX, with_texts: false }).await;
             let page = match answer {
                 Ok(Engine::Survey(page)) => page,
                 Ok(other) => unreachable!("a survey is answered as one, not {other:?}"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
 use leasehold_engine::limits::TOKEN_MAX;
-use leasehold_engine::{Command, Reply as Engine, ResourceKey, Token};
+use leasehold_engine::{Command, Reply as Engine, ResourceKey, Revocable, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,7 +161,8 @@ pub(crate) async fn answer(
             let Some(resource) = resolve(observer, driver, &key).await? else {
                 return Ok(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked: false })));
             };
-            let (reply, answer) = asked_of(driver, Command::Revoke { resource, token }, id).await?;
+            let (reply, answer) =
+                asked_of(driver, Command::Revoke { resource, which: Revocable::Grant(token) }, id).await?;
             let Engine::Revoked(revoked) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
             Ok(reply.positioned(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked }))))
         }

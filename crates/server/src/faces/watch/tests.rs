@@ -20,7 +20,7 @@ fn happened(epoch: u64, position: u64) -> Happened {
     let resource = ResourceKey::Lock(Arc::from(if position.is_multiple_of(2) { "even" } else { "odd" }));
     let grant = Some(Grant { slot: 0, token: Token(position) });
     let what = What::Ended { how: Ending::Released, held_us: Some(1), late_us: 0 };
-    let effect = Effect { resource, claim: None, client: Some(Arc::from("ann")), grant, what, nth: 1 };
+    let effect = Effect { resource, claim: None, client: Some(Arc::from("ann")), names: None, grant, what, nth: 1 };
     Happened { epoch: Epoch(epoch), position: Position(position), wall: Wall(position * 1_000_000), effect }
 }
 

@@ -152,7 +152,7 @@ impl<'a> Event<'a> {
     /// The resource goes by its public name.
     pub(super) fn of(placed: &'a Placed, resource: &'a str) -> Self {
         let happened = &placed.happened;
-        let Effect { resource: key, claim, client, grant, what, nth: _ } = &happened.effect;
+        let Effect { resource: key, claim, client, names: _, grant, what, nth: _ } = &happened.effect;
         let kind = key.kind();
         let mut event = Event {
             id: placed.mark().to_string(),

@@ -34,9 +34,8 @@ pub(crate) fn on_loss_of_kept(claim: ClaimId, was_asked: bool) -> Check {
 
 /// At rest: each waiter that needs a connection has one. `callers` counts callers parked at the owner.
 pub(crate) fn at_rest(ledger: &Ledger, callers: usize) -> Check {
-    let waiting = ledger
-        .living()
-        .filter(|(_, entry)| entry.state == State::Waiting && entry.wait_until != Time::NEVER && entry.keep_us == 0);
+    let needs_caller = |entry: &Entry| entry.wait_until != Time::NEVER && entry.keep_us == 0 && entry.wait_ttl_us == 0;
+    let waiting = ledger.living().filter(|(_, entry)| entry.state == State::Waiting && needs_caller(entry));
     let waiting = waiting.count();
     ensure(waiting <= callers, "L2", || format!("{waiting} claims wait with a connection, {callers} callers do"))
 }

@@ -21,7 +21,7 @@ pub(crate) fn at_rest(ledger: &Ledger, is_stood_for: impl Fn(ClaimId, &Entry) ->
 
 /// A waiter whose connection belonged to an earlier process has lost it.
 pub(crate) fn on_grant(claim: ClaimId, entry: &Entry, epoch: u64) -> Check {
-    let needs_caller = entry.wait_until != Time::NEVER && entry.keep_us == 0;
+    let needs_caller = entry.wait_until != Time::NEVER && entry.keep_us == 0 && entry.wait_ttl_us == 0;
     let is_orphan = entry.state == State::Waiting && needs_caller && entry.epoch < epoch;
     ensure(!is_orphan, "L7", || format!("{claim:?} was granted, its connection went with epoch {}", entry.epoch))
 }

@@ -27,6 +27,7 @@ pub(crate) mod s14_unknown;
 pub(crate) mod s15_replay;
 pub(crate) mod s16_damage;
 pub(crate) mod s17_shown;
+pub(crate) mod s18_attention;
 
 use std::fmt;
 

@@ -14,7 +14,10 @@ pub(crate) fn on_renewal(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
     } else {
         // A caller that comes back to a place that was granted meanwhile asks under the same key.
         let uses = entry.key.as_ref().and_then(|key| asks.keys.get(&(entry.resource.clone(), Arc::clone(&key.name))));
-        asks.renewals.contains(&claim) || (entry.is_away && uses.is_some_and(|uses| *uses > 1))
+        let is_back = entry.is_away && uses.is_some_and(|uses| *uses > 1);
+        // A question confirms a grant, and so does a copy of the request.
+        let is_confirmed = entry.confirm_us > 0 && (asks.questions.contains(&claim) || entry.key.is_some());
+        asks.renewals.contains(&claim) || is_back || is_confirmed
     };
     ensure(asked, "S7", || format!("{claim:?} was renewed and no caller asked for that"))
 }
