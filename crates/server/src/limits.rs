@@ -68,6 +68,18 @@ pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
 /// Longest name of a resource, a job or a client, in bytes.
 pub const NAME_MAX: usize = 1024;
 
+/// Longest name that a borrower gives itself, in bytes.
+pub const HOLDER_MAX: usize = 255;
+
+/// Longest label of a pool, in bytes.
+pub const LABEL_MAX: usize = 255;
+
+/// The least and the most seconds after which a claim that is not asked about is withdrawn.
+pub const WAIT_TTL_S: std::ops::RangeInclusive<u64> = 5..=86_400;
+
+/// The least and the most seconds that a caller may have to confirm a grant.
+pub const CONFIRM_S: std::ops::RangeInclusive<u64> = 5..=3_600;
+
 /// Longest time that a place in line outlives the last call that waits there.
 pub const KEEP_MAX_US: u64 = 300_000_000;
 

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName};
 use leasehold_engine::IdempotencyKey;
 
-use crate::duration::Cut;
+use crate::duration::{Cut, parse_setting};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
 use crate::limits::IDEMPOTENCY_KEY_MAX;
 use crate::openapi::{Operation, Schema};
+
+/// How to write a duration.
+pub(crate) const DURATION_HINT: &str = "30s, 1m30s or a number of seconds";
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -73,7 +76,7 @@ pub(crate) fn listening(headers: &HeaderMap, query: &Query<'_>, wait_max_us: u64
                 Ok(Cut::to(wait_max_us, wait_us))
             } else {
                 let reason = format!("wait must be a number of seconds from 0, got {}", shown(text));
-                Err(Problem::about("wait", reason))
+                Err(Problem::about("wait", reason).hinting(DURATION_HINT))
             }
         }
     }
@@ -87,10 +90,12 @@ fn preferred_wait(prefer: &str) -> Option<&str> {
         .find_map(|(name, value)| name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"')))
 }
 
-/// A duration: a plain number of seconds, in microseconds, cut to what the engine takes; `None` for anything that is
-/// not a finite number from 0.
+/// A duration, in microseconds, cut to what the engine takes: a plain number of seconds, finite and from 0, or a text
+/// with units such as `1m30s`.
 pub(crate) fn seconds_us(text: &str) -> Option<u64> {
-    plain_seconds_us(text).map(|duration_us| duration_us.min(leasehold_engine::limits::DURATION_MAX_US))
+    plain_seconds_us(text)
+        .or_else(|| parse_setting(text).ok())
+        .map(|duration_us| duration_us.min(leasehold_engine::limits::DURATION_MAX_US))
 }
 
 /// The same uncut, for points in time: those are counted from 1970.
@@ -124,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_plain_numbers() {
+    fn seconds_are_plain_numbers_or_have_units() {
         for (text, expected) in [
             ("0", Some(0)),
             ("1.5", Some(1_500_000)),
@@ -135,7 +140,11 @@ mod tests {
             ("NaN", None),
             ("1e999", None),
             ("", None),
-            ("10s", None),
+            ("10s", Some(10_000_000)),
+            ("1m30s", Some(90_000_000)),
+            ("1d", Some(86_400_000_000)),
+            ("-1s", None),
+            ("10x", None),
         ] {
             assert_eq!(seconds_us(text), expected, "{text}");
         }

@@ -24,6 +24,8 @@ pub struct Problem {
     pub code: Code,
     /// The field or parameter at fault, for programs.
     pub field: Option<&'static str>,
+    /// What the caller probably wants, beside a sentence that is published and stays as it is.
+    pub hint: Option<&'static str>,
     remedy: Option<Remedy>,
 }
 
@@ -44,7 +46,7 @@ enum Remedy {
 
 impl Problem {
     pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Problem { status, reason: reason.into(), code: Code::of(status), field: None, remedy: None }
+        Problem { status, reason: reason.into(), code: Code::of(status), field: None, hint: None, remedy: None }
     }
 
     /// 400: the caller has to fix the call.
@@ -59,7 +61,7 @@ impl Problem {
 
     /// 404 for a path that is not served. The path is not repeated, as it may hold a pool id.
     pub fn no_such_path() -> Self {
-        Problem::new(StatusCode::NOT_FOUND, "no such path")
+        Problem::new(StatusCode::NOT_FOUND, "no such path").hinting("GET /docs shows every path")
     }
 
     /// 405, with the methods that do work.
@@ -108,6 +110,13 @@ impl Problem {
         self
     }
 
+    /// The same with a hint.
+    #[must_use]
+    pub fn hinting(mut self, hint: impl Into<Option<&'static str>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
     /// Returns whether the caller is asked to sign on, or has no right to its call.
     pub fn is_about_sign_on(&self) -> bool {
         matches!(self.remedy, Some(Remedy::Authenticate(_) | Remedy::Go(_)))
@@ -126,7 +135,7 @@ impl Problem {
     }
 
     fn body(&self) -> Vec<u8> {
-        to_bytes(&ErrorBody { error: &self.reason, code: self.code, field: May(self.field) })
+        to_bytes(&ErrorBody { error: &self.reason, code: self.code, field: May(self.field), hint: May(self.hint) })
     }
 
     pub fn to_response(&self, id: &RequestId) -> Response<Body> {
@@ -163,11 +172,14 @@ pub(crate) struct ErrorBody<'a> {
     /// The field of the body or parameter of the query at fault, if it is one.
     #[serde(skip_serializing_if = "May::is_missing")]
     field: May<&'static str>,
+    /// What the caller probably wants, for people.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    hint: May<&'static str>,
 }
 
 /// `{"error": "reason", "code": "word"}`
 pub fn error_body(code: Code, reason: &str) -> Vec<u8> {
-    to_bytes(&ErrorBody { error: reason, code, field: May(None) })
+    to_bytes(&ErrorBody { error: reason, code, field: May(None), hint: May(None) })
 }
 
 #[cfg(test)]

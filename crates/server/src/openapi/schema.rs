@@ -16,6 +16,9 @@ pub(crate) type NamedSchema = (Cow<'static, str>, Schema);
 #[derive(Clone, Debug)]
 pub(crate) struct Schema(Map<String, Value>);
 
+/// A duration with its units.
+const DURATION_PATTERN: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$";
+
 impl Schema {
     fn of(kind: &str) -> Self {
         let mut members = Map::new();
@@ -59,6 +62,19 @@ impl Schema {
     /// A duration in seconds.
     pub(crate) fn seconds() -> Self {
         Schema::number().minimum(0)
+    }
+
+    /// The same as a text with units, too: `30s`, `1m30s`.
+    #[must_use]
+    pub(crate) fn or_duration(mut self) -> Self {
+        let mut either = Schema::any();
+        for keyword in ["description", "default"] {
+            if let Some(value) = self.0.remove(keyword) {
+                either = either.with(keyword, value);
+            }
+        }
+        let duration = Schema::string().pattern(DURATION_PATTERN);
+        either.with("anyOf", json!([Value::from(self), Value::from(duration)]))
     }
 
     /// One of these strings.

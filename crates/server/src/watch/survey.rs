@@ -33,6 +33,9 @@ pub(crate) enum Sort {
     Expiry,
 }
 
+/// A search looks into the beginning of each text, in bytes.
+const SEARCHED_MAX: usize = 1024;
+
 /// The place of a resource in a list: by its sort key, then by name, then by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListPlace {
@@ -61,7 +64,12 @@ impl Wanted {
                 let has = |text: &str| text.to_lowercase().contains(&**search);
                 let named =
                     || line.metadata.as_deref().filter(|metadata| may_have(metadata, search)).and_then(label_of);
-                has(name) || line.holder.as_deref().is_some_and(has) || named().is_some_and(|label| has(&label))
+                let begins = |text: &Arc<str>| has(&text[..text.floor_char_boundary(SEARCHED_MAX)]);
+                has(name)
+                    || line.label.as_deref().is_some_and(has)
+                    || line.holder.as_deref().is_some_and(has)
+                    || named().is_some_and(|label| has(&label))
+                    || line.texts.iter().any(begins)
             })
     }
 
@@ -162,7 +170,9 @@ impl Found {
             }
             self.page.pop();
         }
-        self.page.push(Listed { place: place.clone(), line: line.clone() });
+        // The texts were for the search alone.
+        let line = ResourceLine { texts: Vec::new(), ..line.clone() };
+        self.page.push(Listed { place: place.clone(), line });
         Some(place)
     }
 }

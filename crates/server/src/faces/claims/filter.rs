@@ -13,7 +13,8 @@ use crate::http::query::Query;
 use crate::limits::NAME_MAX;
 
 /// Every name a list's query may use.
-pub(super) const NAMES: [&str; 15] = [
+pub(super) const NAMES: [&str; 16] = [
+    "owner",
     "resource",
     "status",
     "ttl",
@@ -34,9 +35,9 @@ pub(super) const NAMES: [&str; 15] = [
 pub(super) fn parse(query: &Query<'_>) -> Result<ClaimFilter, Problem> {
     query.refuse_unknown(&NAMES)?;
     Ok(ClaimFilter {
-        resource: query.get("resource").map(resource).transpose()?,
-        owner: None,
-        statuses: query.get("status").map(status).transpose()?.into_iter().collect(),
+        resource: query.get("resource").map(|name| named("resource", name)).transpose()?,
+        owner: query.get("owner").map(|name| named("owner", name)).transpose()?,
+        statuses: query.get("status").map(statuses).transpose()?.unwrap_or_default(),
         ttl_us: range(query, "ttl", true, duration)?,
         created: range(query, "created", true, time)?.map(|range| Wall(*range.start())..=Wall(*range.end())),
         active_us: range(query, "active_duration", false, duration)?,
@@ -44,12 +45,25 @@ pub(super) fn parse(query: &Query<'_>) -> Result<ClaimFilter, Problem> {
     })
 }
 
-fn resource(name: &str) -> Result<Arc<str>, Problem> {
+fn named(parameter: &'static str, name: &str) -> Result<Arc<str>, Problem> {
     if (1..=NAME_MAX).contains(&name.len()) {
         Ok(Arc::from(name))
     } else {
-        Err(Problem::about("resource", format!("resource must have 1 to {NAME_MAX} bytes, got {}", name.len())))
+        let reason = format!("{parameter} must have 1 to {NAME_MAX} bytes, got {}", name.len());
+        Err(Problem::about(parameter, reason))
     }
+}
+
+/// One status, or several with commas between them.
+fn statuses(names: &str) -> Result<Vec<StatusFilter>, Problem> {
+    let mut statuses = Vec::new();
+    for name in names.split(',') {
+        let status = status(name)?;
+        if !statuses.contains(&status) {
+            statuses.push(status);
+        }
+    }
+    Ok(statuses)
 }
 
 fn status(name: &str) -> Result<StatusFilter, Problem> {

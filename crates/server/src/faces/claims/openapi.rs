@@ -1,6 +1,8 @@
 //! Claims and their resources for the OpenAPI document: what each call takes and answers. It describes what `routes`,
 //! `filter`, `wire` and `refusal` do.
 
+use std::ops::RangeInclusive;
+
 use leasehold_engine::limits::DURATION_MAX_US;
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ use crate::faces::deleted::Deleted;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
 use crate::http::Code;
-use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, NAME_MAX};
+use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, CONFIRM_S, NAME_MAX, WAIT_TTL_S};
 use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -108,20 +110,30 @@ fn listening(operation: Operation, settings: &Settings) -> Operation {
         "Seconds to wait for the status to change. Cut to {} s. `Prefer: wait=N` means the same.",
         settings.wait_max_us / 1_000_000
     );
-    operation.query("wait", &says, Schema::seconds()).header(
+    operation.query("wait", &says, Schema::seconds().or_duration()).header(
         "Prefer",
         "`wait=N`, in seconds. Other preferences are ignored.",
         Schema::string().example("wait=10"),
     )
 }
 
+/// A duration with its units, also below zero.
+const SIGNED_DURATION: &str = r"^-?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$";
+
+/// One or more statuses.
+fn statuses() -> Schema {
+    let one = STATUSES.join("|");
+    Schema::string().pattern(&format!("^({one})(,({one}))*$")).example("waiting")
+}
+
 fn filters(operation: Operation) -> Operation {
     // Below zero, too: such a minimum matches every claim, such a maximum none.
-    let seconds = Schema::number;
+    let seconds = || Schema::either([Schema::number(), Schema::string().pattern(SIGNED_DURATION)]);
     let time = || Schema::either([Schema::time(), Schema::seconds()]);
     let operation = operation
         .query("resource", "Only claims for this one.", name())
-        .query("status", "Only claims in this status.", Schema::one_of(&STATUSES))
+        .query("owner", "Only claims of this owner.", name())
+        .query("status", "Only claims in this status, or in one of several with commas between them.", statuses())
         .query("minimum_ttl", "Seconds left, at least. Leaves out claims that have no ttl.", seconds())
         .query("maximum_ttl", "Seconds left, at most.", seconds())
         .query(
@@ -209,7 +221,10 @@ fn resource() -> Value {
 }
 
 pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
-    let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000);
+    let duration = || Schema::seconds().maximum(DURATION_MAX_US / 1_000_000).or_duration();
+    let within = |allowed: &RangeInclusive<u64>| {
+        Schema::number().minimum(*allowed.start()).maximum(*allowed.end()).or_duration()
+    };
     let metadata = || Schema::any().says(format!("Any JSON, at most {} KiB.", settings.metadata_max / 1024));
     vec![
         (
@@ -223,6 +238,20 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
                 .maybe("ttl", duration().says("Another name for `timeout`."))
                 .maybe("metadata", metadata())
                 .maybe("user_data", Schema::any().says("Another name for `metadata`."))
+                .maybe(
+                    "wait_ttl",
+                    within(&WAIT_TTL_S).says(
+                        "Seconds without a question about it after which it is withdrawn while it waits, at most a quarter more. GET, \
+                         PATCH and the same key are questions.",
+                    ),
+                )
+                .maybe(
+                    "confirm",
+                    within(&CONFIRM_S).says(
+                        "Seconds that a grant lasts that was made while no call waited for it, until the first question about it: then \
+                         `timeout` begins.",
+                    ),
+                )
                 .with("oneOf", json!([{"required": ["timeout"]}, {"required": ["ttl"]}]))
                 .with("not", json!({"required": ["metadata", "user_data"]}))
                 .and_no_other(),

@@ -1,11 +1,13 @@
 //! The endpoints of claims and their resources, and their requests as commands.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use http::Method;
 use leasehold_engine::limits::DURATION_MAX_US;
 use leasehold_engine::{
-    Acquire, ClaimId, Command, IdempotencyKey, Labeling, Options, Patience, Quota, ResourceKey, Update, Wish,
+    Acquire, ClaimId, Command, IdempotencyKey, Labeling, Options, Particulars, Patience, Quota, ResourceKey, Update,
+    Wish,
 };
 use leasehold_journal::Request;
 
@@ -16,7 +18,7 @@ use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, key_name, listen
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
-use crate::limits::NAME_MAX;
+use crate::limits::{CONFIRM_S, NAME_MAX, WAIT_TTL_S};
 use crate::links;
 
 /// `timeout` and `ttl` of a claim may be zero. They are cut to the configured maximum, and refused when they are
@@ -129,13 +131,24 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
 /// The claim that is asked for, and whether its timeout was cut.
 fn create(received: &Received<'_>) -> Result<(Acquire, bool), Problem> {
     let body = Object::parse(received.body)?;
-    body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data"])?;
+    body.refuse_unknown(&["resource", "timeout", "metadata", "ttl", "user_data", "wait_ttl", "confirm"])?;
     let resource = body.required_string("resource", 1..=NAME_MAX)?;
     let timeout = either(&body, "timeout", "ttl")?;
     let timeout = Cut::to(received.settings.timeout_max_us, body.required_seconds(timeout, DURATION)?);
     let timeout_us = timeout.us;
     let metadata = body.json(either(&body, "metadata", "user_data")?, received.settings.metadata_max)?;
-    let asked = |metadata: &[u8]| fingerprint(&[resource.as_bytes(), &timeout_us.to_le_bytes(), metadata]);
+    let particulars = Particulars {
+        wait_ttl_us: body.seconds("wait_ttl", within(&WAIT_TTL_S))?.unwrap_or(0),
+        confirm_us: body.seconds("confirm", within(&CONFIRM_S))?.unwrap_or(0),
+        ..Particulars::default()
+    };
+    let terms = [particulars.wait_ttl_us, particulars.confirm_us].map(u64::to_le_bytes);
+    let asked = |metadata: &[u8]| {
+        let timeout = timeout_us.to_le_bytes();
+        let parts: [&[u8]; 5] = [resource.as_bytes(), &timeout, metadata, &terms[0], &terms[1]];
+        // As it was before there were terms, where there are none.
+        fingerprint(if particulars.is_empty() { &parts[..3] } else { &parts })
+    };
     // Metadata is the same when its value is, in any spelling. Earlier versions compared the spelling.
     let name = key_name(&received.parts.headers)?;
     let value = name.as_ref().and(metadata).map(canonical).unwrap_or_default();
@@ -151,10 +164,16 @@ fn create(received: &Received<'_>) -> Result<(Acquire, bool), Problem> {
         key,
         metadata: metadata.map(Arc::from),
         quota: Quota::NONE,
-        options: Options { former_fingerprint: former, ..Options::default() },
+        options: Options { former_fingerprint: former, particulars: particulars.clone(), ..Options::default() },
         resource,
     };
     Ok((acquire, timeout.is_cut))
+}
+
+/// A number of seconds within these bounds.
+fn within(allowed: &RangeInclusive<u64>) -> Seconds {
+    let max_us = allowed.end() * 1_000_000;
+    Seconds { least: Least::Seconds(*allowed.start()), max_us, above_max: AboveMax::Refuse }
 }
 
 /// The name a member goes by: its own, or the one the deployed claims service has for it.

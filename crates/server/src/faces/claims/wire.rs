@@ -51,6 +51,16 @@ pub(super) struct ClaimListed<'a> {
     /// While it waits, where not all holders are shown: how many there are.
     #[serde(skip_serializing_if = "May::is_missing")]
     holders_in_all: May<u32>,
+    /// While it waits: seconds until it may expect to be active. An estimate, not a promise; null while too few claims
+    /// have ended to tell, and while nothing is granted.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    eta_s: May<Option<FloatSeconds>>,
+    /// While it waits: seconds without a question after which it is withdrawn, if it was made so.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    wait_ttl: May<FloatSeconds>,
+    /// Until its grant is confirmed: seconds that it lasts without, if it was made so.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    confirm: May<FloatSeconds>,
 }
 
 impl<'a> ClaimListed<'a> {
@@ -58,6 +68,7 @@ impl<'a> ClaimListed<'a> {
         // Under both names: callers of the deployed service look for the second.
         let metadata = Raw(view.metadata.as_deref().unwrap_or("null"));
         let waits = view.queue_position.is_some();
+        let some = |us: u64| Some(us).filter(|&us| us > 0).map(FloatSeconds);
         let holders_in_all = Some(view.holders_in_all).filter(|&all| waits && all as usize > view.holders.len());
         ClaimListed {
             id: Id(view.id.0),
@@ -77,6 +88,9 @@ impl<'a> ClaimListed<'a> {
             queue_position: May(view.queue_position),
             holders: May(waits.then(|| holders(&view.holders))),
             holders_in_all: May(holders_in_all),
+            eta_s: May(waits.then(|| view.eta_us.map(FloatSeconds))),
+            wait_ttl: May(some(view.wait_ttl_us)),
+            confirm: May(some(view.confirm_us)),
         }
     }
 }
@@ -100,7 +114,7 @@ impl<'a> Claim<'a> {
 /// About how long a claim is.
 pub(super) fn claim_len(view: &ClaimView) -> usize {
     let metadata_len = view.metadata.as_ref().map_or(4, |metadata| metadata.len());
-    640 + view.resource.len()
+    720 + view.resource.len()
         + 2 * metadata_len
         + view.owner.as_ref().map_or(0, |owner| owner.len())
         + view.holders.len() * HOLDER_LEN

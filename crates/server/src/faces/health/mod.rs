@@ -134,7 +134,7 @@ async fn queues(service: &Service, id: &RequestId) -> Result<Queues, Problem> {
         return Ok(queues);
     }
     let mut queues = Queues::default();
-    survey(&service.observer.surveys, &service.driver, id, |page| {
+    survey(&service.observer.surveys, &service.driver, false, id, |page| {
         for line in page.lines.iter().filter(|line| line.waiting > 0) {
             queues.add(line.resource.kind(), line.waiting, line.longest_wait_us);
         }

@@ -29,13 +29,14 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             )
             .query(
                 "wait",
-                "How long to stand in line, as a Go duration.",
-                Schema::string().pattern(&format!("^(0|{DURATION})$")).example("10s"),
+                "How long to stand in line, as a duration or a number of seconds.",
+                Schema::seconds().or_duration(),
             )
             .query(
                 "keep",
-                "How long the place in line outlives the last call that waits there, as a Go duration of at most 300s.",
-                Schema::string().pattern("^(0|[0-9]{1,3}s)$").example("60s"),
+                "How long the place in line outlives the last call that waits there, as a duration or a number of \
+                 seconds, at most 300.",
+                Schema::either([Schema::seconds().maximum(300), Schema::string().pattern("^(0|[0-9]{1,3}s)$")]),
             )
             .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
             .query("token", "Renew the grant of this token, and take no other.", token())
@@ -117,7 +118,7 @@ fn seen() -> Value {
 fn held() -> Value {
     json!({
         "error": "lock held by another client", "code": "locked", "holder": "laptop-a", "expires_at": "2024-01-15T10:30:30Z",
-        "grace_until": "2024-01-15T10:30:35Z", "success": false, "job": "default", "message": "lock held by another client",
+        "grace_until": "2024-01-15T10:30:35Z", "success": false, "job": "default", "message": "lock held by another client", "eta_s": null,
     })
 }
 

@@ -17,7 +17,7 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
             let problem = Problem::new(StatusCode::CONFLICT, "an operator took this client out of the queue");
             Ok(reply.positioned(problem.coded(Code::Revoked).to_response(reply.id)))
         }
-        Refusal::Locked { lock, in_grace, .. } => Ok(locked(lock, *in_grace, reply)),
+        Refusal::Locked { lock, in_grace, eta_us } => Ok(locked(lock, *in_grace, *eta_us, reply)),
         Refusal::NotTheHolder => {
             let body = to_bytes(&NotTheHolder::of(job));
             Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, body)))
@@ -48,8 +48,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
     }
 }
 
-fn locked(lock: &LockView, in_grace: bool, reply: &Reply<'_>) -> Response<Body> {
-    let mut response = response::json(StatusCode::CONFLICT, reply.id, to_bytes(&LockHeld::of(lock, in_grace)));
+fn locked(lock: &LockView, in_grace: bool, eta_us: Option<u64>, reply: &Reply<'_>) -> Response<Body> {
+    let mut response = response::json(StatusCode::CONFLICT, reply.id, to_bytes(&LockHeld::of(lock, in_grace, eta_us)));
     let rest_us = lock.holder.as_ref().map_or(0, |holder| holder.grace_until.since(lock.now.at));
     response::set_retry_after(&mut response, rest_us.div_ceil(1_000_000));
     reply.positioned(response)

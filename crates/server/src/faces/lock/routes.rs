@@ -8,6 +8,7 @@ use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, Reso
 use leasehold_journal::Request;
 
 use crate::duration::{Cut, parse_go};
+use crate::faces::header::{DURATION_HINT, seconds_us};
 use crate::faces::{Received, Rows, fresh_claim_id, idempotency_key, key_name};
 use crate::http::Problem;
 use crate::http::json::shown;
@@ -61,7 +62,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             None => Command::ViewResource { resource },
         },
         Endpoint::Release => {
-            let (client, token) = (client(&query)?, token(&query)?);
+            let (client, token) = (client(&query, received)?, token(&query)?);
             match (key_name(&received.parts.headers)?, token) {
                 (Some(_), Some(_)) => {
                     return Err(Problem::bad_request("give the token or the Idempotency-Key, each names one grant"));
@@ -76,7 +77,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             }
         }
         Endpoint::Acquire => {
-            let client = client(&query)?;
+            let client = client(&query, received)?;
             let (ttl, wait) = (ttl(&query, received)?, wait(&query, received)?);
             clamped = ttl.is_cut || wait.is_cut;
             let key = idempotency_key(&received.parts.headers, &[client.as_bytes(), &ttl.us.to_le_bytes()])?;
@@ -98,9 +99,17 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     Ok(Call { subject: Subject { job, clamped }, request: command.into() })
 }
 
-fn client(query: &Query<'_>) -> Result<Arc<str>, Problem> {
+fn client(query: &Query<'_>, received: &Received<'_>) -> Result<Arc<str>, Problem> {
     match query.get("client") {
-        None | Some("") => Err(Problem::about("client", "client parameter required")),
+        None | Some("") => {
+            let is_in_body = received.body.windows(6).any(|part| part == b"client");
+            let hint = if is_in_body {
+                "client belongs in the query, not in the body: /lock?client=NAME"
+            } else {
+                "/lock?client=NAME, a name for this run"
+            };
+            Err(Problem::about("client", "client parameter required").hinting(hint))
+        }
         Some(client) if client.len() > NAME_MAX => {
             Err(Problem::about("client", format!("client must have 1 to {NAME_MAX} bytes, got {}", client.len())))
         }
@@ -137,21 +146,27 @@ fn ttl(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("ttl") else { return Ok(Cut { us: received.settings.default_ttl_us, is_cut: false }) };
     match parse_go(text).ok().and_then(|ttl_us| u64::try_from(ttl_us).ok()) {
         Some(ttl_us) if ttl_us > 0 => Ok(Cut::to(received.settings.ttl_max_us, ttl_us)),
-        _ => Err(Problem::about("ttl", "invalid ttl format")),
+        _ => Err(Problem::about("ttl", "invalid ttl format").hinting("a duration with its unit: 30s, 1m30s or 24h")),
     }
 }
 
 fn wait(query: &Query<'_>, received: &Received<'_>) -> Result<Cut, Problem> {
     let Some(text) = query.get("wait") else { return Ok(Cut::default()) };
-    match parse_go(text).ok().and_then(|wait_us| u64::try_from(wait_us).ok()) {
+    match duration_us(text) {
         Some(wait_us) => Ok(Cut::to(received.settings.wait_max_us, wait_us)),
-        None => Err(Problem::about("wait", "invalid wait format")),
+        None => Err(Problem::about("wait", "invalid wait format").hinting(DURATION_HINT)),
     }
+}
+
+/// An addition of ours takes a Go duration, as everything about a lock does, and what pools and claims take.
+fn duration_us(text: &str) -> Option<u64> {
+    let go = parse_go(text).ok().and_then(|duration_us| u64::try_from(duration_us).ok());
+    go.or_else(|| seconds_us(text))
 }
 
 fn keep_us(query: &Query<'_>) -> Result<u64, Problem> {
     let Some(text) = query.get("keep") else { return Ok(0) };
-    match parse_go(text).ok().and_then(|keep_us| u64::try_from(keep_us).ok()) {
+    match duration_us(text) {
         Some(keep_us) if keep_us <= KEEP_MAX_US => Ok(keep_us),
         _ => Err(Problem::about("keep", format!("keep must be a duration from 0s to 300s, got {}", shown(text)))),
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::faces::terms::{Rest, Terms};
 use crate::http::Code;
 use crate::http::json::to_bytes;
-use crate::http::json::value::{FencingToken, Fixed, May, Rfc3339};
+use crate::http::json::value::{FencingToken, Fixed, FloatSeconds, May, Rfc3339};
 
 const ERRORS: [&str; 2] = ["lock held by another client", "grace period active"];
 
@@ -73,6 +73,10 @@ pub(super) struct LockSeen<'a> {
     #[serde(skip_serializing_if = "May::is_missing")]
     #[schemars(range(min = 1))]
     queue_position: May<Option<u32>>,
+    /// While it waits: seconds until it may expect the lock. An estimate, not a promise; null while too few clients have
+    /// let go of it to tell.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    eta_s: May<Option<FloatSeconds>>,
 }
 
 /// The lock is another's, or in its grace.
@@ -90,6 +94,9 @@ pub(super) struct LockHeld<'a> {
     job: &'a str,
     #[schemars(extend("enum" = ERRORS))]
     message: &'static str,
+    /// Seconds until a client that waits from now on may expect the lock. An estimate, not a promise; null while too few
+    /// clients have let go of it to tell.
+    eta_s: Option<FloatSeconds>,
 }
 
 /// The lock was let go, or a place in its queue.
@@ -153,12 +160,13 @@ impl<'a> LockSeen<'a> {
             rest: None,
             waiting: May(None),
             queue_position: May(None),
+            eta_s: May(None),
         }
     }
 }
 
 impl<'a> LockHeld<'a> {
-    pub(super) fn of(lock: &'a LockView, in_grace: bool) -> Self {
+    pub(super) fn of(lock: &'a LockView, in_grace: bool, eta_us: Option<u64>) -> Self {
         let [held, grace] = ERRORS;
         let (error, code) = if in_grace { (grace, Code::Grace) } else { (held, Code::Locked) };
         LockHeld {
@@ -168,6 +176,7 @@ impl<'a> LockHeld<'a> {
             success: Fixed,
             job: &lock.job,
             message: error,
+            eta_s: eta_us.map(FloatSeconds),
         }
     }
 }
@@ -200,6 +209,7 @@ pub(super) fn place(view: &PlaceView) -> Vec<u8> {
     if lock.holder.is_some() {
         seen.waiting = May(Some(view.waiting));
         seen.queue_position = May(Some(view.queue_position));
+        seen.eta_s = May(view.queue_position.map(|_| view.eta_us.map(FloatSeconds)));
     }
     to_bytes(&seen)
 }

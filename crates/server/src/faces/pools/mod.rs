@@ -81,12 +81,14 @@ fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) ->
         Ok(Engine::Resource(view)) if subject.endpoint == Endpoint::Show => {
             to_bytes(&PoolSeen::of(subject.pool, &view))
         }
-        Ok(Engine::Resource(view)) => to_bytes(&Pool::of(subject.pool, &view)),
+        Ok(Engine::Resource(view)) => to_bytes(&Pool::of(subject.pool, &view, subject.warning.clone())),
         Ok(Engine::Place(place)) => to_bytes(&PoolSeen::by_borrower(subject.pool, &place)),
         Ok(Engine::Spent(had)) => to_bytes(&GivenUp::of(had)),
         Ok(Engine::Unconfigured(deleted)) => to_bytes(&Deleted { deleted }),
         Ok(Engine::Lease(view)) if subject.endpoint == Endpoint::ShowLease => to_bytes(&LeaseSeen::of(&view)),
-        Ok(Engine::Lease(view)) => to_bytes(&Lease::of(&view, reply.asked_at, subject.clamped)),
+        Ok(Engine::Lease(view)) => {
+            to_bytes(&Lease::of(&view, reply.asked_at, subject.clamped, subject.warning.clone()))
+        }
         Ok(Engine::Returned(returned)) => to_bytes(&Returned { returned }),
         Ok(other) => unreachable!("no call to a pool is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, reply),

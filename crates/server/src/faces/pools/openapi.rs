@@ -9,7 +9,7 @@ use crate::faces::deleted::Deleted;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::{document_key, document_required_key};
 use crate::http::Code;
-use crate::limits::KEEP_MAX_US;
+use crate::limits::{HOLDER_MAX, KEEP_MAX_US, LABEL_MAX};
 use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -44,7 +44,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .answers(404, no_pool())
             .answers(
                 409,
-                Answer::shape::<NoneFree>("No slot became free in time.", &json!({"error": "no resource available", "code": "none_free", "waiting": 2}),
+                Answer::shape::<NoneFree>("No slot became free in time.", &json!({"error": "no resource available", "code": "none_free", "waiting": 2, "eta_s": null}),
                 )
                 .header("Retry-After"),
             )
@@ -140,12 +140,19 @@ fn lease_seen() -> Value {
 }
 
 pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
-    let ttl = || Schema::seconds().above_zero().says("Seconds. Longer than the maximum is cut to it.");
+    let ttl = || Schema::seconds().above_zero().or_duration().says("Seconds. Longer than the maximum is cut to it.");
     vec![
         (
             "PoolSettings".into(),
             Schema::object()
-                .member("count", Schema::count().maximum(settings.count_max).says("How many slots it has.")),
+                .member("count", Schema::count().maximum(settings.count_max).says("How many slots it has."))
+                .maybe(
+                    "label",
+                    Schema::either([Schema::string().length(0, LABEL_MAX), Schema::any().with("type", "null")]).says(format!(
+                        "The name that people see in place of the id, at most {LABEL_MAX} bytes. Without it the label stays; null or \
+                         an empty one takes it away."
+                    )),
+                ),
         ),
         Schema::shape::<Pool>(),
         Schema::shape::<PoolSeen<'_>>(),
@@ -155,10 +162,26 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
             "BorrowRequest".into(),
             Schema::object()
                 .member("ttl", ttl())
-                .maybe("wait", Schema::seconds().default(0).says("How long to stand in line. Cut to the maximum."))
+                .maybe(
+                    "wait",
+                    Schema::seconds().or_duration().default(0).says("How long to stand in line. Cut to the maximum."),
+                )
+                .maybe(
+                    "holder",
+                    Schema::string()
+                        .length(1, HOLDER_MAX)
+                        .says(format!("A name for people who look at the pool, at most {HOLDER_MAX} bytes.")),
+                )
+                .maybe(
+                    "metadata",
+                    Schema::any().says(format!(
+                        "Any JSON for people who look at the pool, at most {} KiB.",
+                        settings.metadata_max / 1024
+                    )),
+                )
                 .maybe(
                     "keep",
-                    Schema::seconds().maximum(KEEP_MAX_US / 1_000_000).default(0).says(
+                    Schema::seconds().maximum(KEEP_MAX_US / 1_000_000).or_duration().default(0).says(
                         "How long the place in line outlives the last call that waits there, and a restart of the service. Needs an \
                          `Idempotency-Key`.",
                     ),

@@ -13,7 +13,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         return Err(problem);
     }
     let (status, code, reason) = match refusal {
-        Refusal::NoneFree { waiting, .. } => return Ok(none_free(*waiting, reply)),
+        Refusal::NoneFree { waiting, eta_us } => return Ok(none_free(*waiting, *eta_us, reply)),
         Refusal::TakenOut => (StatusCode::CONFLICT, Code::Revoked, "an operator took this call out of the queue"),
         Refusal::NoSuchResource => (StatusCode::NOT_FOUND, Code::NoSuchPool, "no such pool"),
         Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
@@ -42,11 +42,12 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::StillWaiting
         | Refusal::Contended => unreachable!("not said of a pool: {refusal:?}"),
     };
-    Ok(reply.positioned(Problem::new(status, reason).coded(code).to_response(reply.id)))
+    let hint = (code == Code::NoSuchPool).then_some(r#"PUT /l/{id} with {"count": 1} makes one"#);
+    Ok(reply.positioned(Problem::new(status, reason).coded(code).hinting(hint).to_response(reply.id)))
 }
 
-fn none_free(waiting: u32, reply: &Reply<'_>) -> Response<Body> {
-    let body = to_bytes(&NoneFree::of(waiting));
+fn none_free(waiting: u32, eta_us: Option<u64>, reply: &Reply<'_>) -> Response<Body> {
+    let body = to_bytes(&NoneFree::of(waiting, eta_us));
     let mut response = response::json(StatusCode::CONFLICT, reply.id, body);
     response::set_retry_after(&mut response, 1);
     reply.positioned(response)

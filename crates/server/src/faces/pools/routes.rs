@@ -1,13 +1,17 @@
 //! The endpoints of pools, and their requests as commands.
 
+use std::sync::Arc;
+
 use http::Method;
-use leasehold_engine::{Acquire, ClaimId, Command, Labeling, Options, Patience, Quota, ResourceKey, Spend};
+use leasehold_engine::{
+    Acquire, ClaimId, Command, Labeling, Options, Particulars, Patience, Quota, ResourceKey, Spend,
+};
 use leasehold_journal::Request;
 
 use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
-use crate::http::json::{AboveMax, Least, Object, Seconds};
-use crate::limits::KEEP_MAX_US;
+use crate::http::json::{AboveMax, Least, Object, Seconds, canonical};
+use crate::limits::{HOLDER_MAX, KEEP_MAX_US, LABEL_MAX};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -49,25 +53,29 @@ pub(super) struct Subject {
     pub(super) pool: u128,
     /// It asked for more time than it may have.
     pub(super) clamped: bool,
+    /// About a member of the body that is ignored.
+    pub(super) warning: Option<String>,
 }
 
 pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call, Problem> {
     let pool = parse_uuid(received.params.raw("id"))
         .ok_or_else(|| Problem::bad_request("the pool id in the path must be a UUID"))?;
     let resource = ResourceKey::Pool(pool);
-    let mut clamped = false;
+    let (mut clamped, mut warning) = (false, None);
     let command = match endpoint {
         Endpoint::Put => {
-            let capacity = Object::parse(received.body)?.required_integer("count", 0..=received.settings.count_max)?;
+            let body = Object::parse(received.body)?;
+            let capacity = body.required_integer("count", 0..=received.settings.count_max)?;
+            warning = body.warning(&["count", "label"]);
             let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
-            Command::Configure { resource, capacity, label: Labeling::Kept }
+            Command::Configure { resource, capacity, label: label(&body)? }
         }
         Endpoint::Show => match key_name(&received.parts.headers)? {
             Some(name) => Command::ViewPlace { resource, name },
             None => Command::ViewResource { resource },
         },
         Endpoint::Delete => Command::Unconfigure { resource },
-        Endpoint::Borrow => Command::Acquire(Box::new(borrow(received, resource, &mut clamped)?)),
+        Endpoint::Borrow => Command::Acquire(Box::new(borrow(received, resource, &mut clamped, &mut warning)?)),
         Endpoint::GiveUp => {
             let key = key_name(&received.parts.headers)?;
             let key =
@@ -79,6 +87,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             let body = Object::parse(received.body)?;
             let claim = lease_of(&body)?;
             let ttl = body.required_cut_seconds("ttl", ttl(received))?;
+            warning = body.warning(&["lease", "ttl"]);
             clamped = ttl.is_cut;
             Command::Renew { resource, claim, ttl_us: ttl.us }
         }
@@ -88,10 +97,15 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             Command::ViewLease { resource, claim: ClaimId(lease) }
         }
     };
-    Ok(Call { subject: Subject { endpoint, pool, clamped }, request: command.into() })
+    Ok(Call { subject: Subject { endpoint, pool, clamped, warning }, request: command.into() })
 }
 
-fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) -> Result<Acquire, Problem> {
+fn borrow(
+    received: &Received<'_>,
+    resource: ResourceKey,
+    clamped: &mut bool,
+    warning: &mut Option<String>,
+) -> Result<Acquire, Problem> {
     let body = Object::parse(received.body)?;
     let ttl = body.required_cut_seconds("ttl", ttl(received))?;
     let wait = Seconds { least: Least::Zero, max_us: received.settings.wait_max_us, above_max: AboveMax::Clamp };
@@ -99,12 +113,24 @@ fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) ->
     *clamped = ttl.is_cut || wait.is_cut;
     let (ttl_us, wait_us) = (ttl.us, wait.us);
     let keep_us = body.seconds("keep", KEEP)?.unwrap_or(0);
-    let key = idempotency_key(&received.parts.headers, &[&ttl_us.to_le_bytes()])?;
+    let holder = body.string("holder", 1..=HOLDER_MAX)?;
+    let metadata = body.json("metadata", received.settings.metadata_max)?;
+    *warning = body.warning(&["ttl", "wait", "keep", "holder", "metadata"]);
+    let ttl_bytes = ttl_us.to_le_bytes();
+    let key = if holder.is_none() && metadata.is_none() {
+        idempotency_key(&received.parts.headers, &[&ttl_bytes])?
+    } else {
+        // Metadata is the same when its value is, in any spelling.
+        let value = metadata.map(canonical).unwrap_or_default();
+        let holder = holder.as_deref().unwrap_or_default().as_bytes();
+        idempotency_key(&received.parts.headers, &[&ttl_bytes, holder, &value])?
+    };
     if keep_us > 0 && key.is_none() {
         return Err(Problem::bad_request("keep needs an Idempotency-Key, by which the place is found again"));
     }
     // Earlier versions included `wait`.
     let former = key.as_ref().map(|_| fingerprint(&[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()]));
+    let particulars = Particulars { holder: holder.as_deref().map(Arc::from), ..Particulars::default() };
     Ok(Acquire {
         id: fresh_claim_id(&resource),
         resource,
@@ -113,10 +139,21 @@ fn borrow(received: &Received<'_>, resource: ResourceKey, clamped: &mut bool) ->
         client: None,
         principal: None,
         key,
-        metadata: None,
+        metadata: metadata.map(Arc::from),
         quota: Quota::NONE,
-        options: Options { former_fingerprint: former, keep_us, ..Options::default() },
+        options: Options { former_fingerprint: former, keep_us, particulars, ..Options::default() },
     })
+}
+
+/// The name that people see in place of the pool's id. Without it the label stays; `null` or an empty one takes it away.
+fn label(body: &Object<'_>) -> Result<Labeling, Problem> {
+    if body.raw("label") == Some("null") {
+        return Ok(Labeling::Set(None));
+    }
+    let label = body.string("label", 0..=LABEL_MAX)?;
+    Ok(label.map_or(Labeling::Kept, |label| {
+        Labeling::Set(Some(label).filter(|label| !label.is_empty()).as_deref().map(Arc::from))
+    }))
 }
 
 const KEEP: Seconds = Seconds { least: Least::Zero, max_us: KEEP_MAX_US, above_max: AboveMax::Refuse };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::faces::terms::{Rest, Terms};
 use crate::http::Code;
-use crate::http::json::value::{FencingToken, Id, May, UnixSeconds};
+use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, UnixSeconds};
 
 /// A pool.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -18,15 +18,23 @@ pub(super) struct Pool {
     in_use: u32,
     /// `count` less `in_use`, at least 0.
     available: u32,
+    /// The name that people see in place of its id, if it has one.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    label: May<String>,
+    /// About a member of the body that is ignored and was probably meant to be another.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    warning: May<String>,
 }
 
 impl Pool {
-    pub(super) fn of(id: u128, view: &ResourceView) -> Self {
+    pub(super) fn of(id: u128, view: &ResourceView, warning: Option<String>) -> Self {
         Pool {
             id: Id(id),
             count: view.capacity,
             in_use: view.in_use,
             available: view.capacity.saturating_sub(view.in_use),
+            label: May(view.label.as_deref().map(str::to_owned)),
+            warning: May(warning),
         }
     }
 }
@@ -42,14 +50,24 @@ pub(super) struct PoolSeen<'a> {
     #[serde(skip_serializing_if = "May::is_missing")]
     #[schemars(range(min = 1))]
     queue_position: May<Option<u32>>,
-    /// The holder of a slot, or the first of them, where callers sign on; else null.
+    /// The holder of a slot, or the first of them, where it gave itself a name or callers sign on; else null.
     #[serde(skip_serializing_if = "May::is_missing")]
     holder: May<Option<&'a str>>,
+    /// While the key's borrow waits: seconds until it may expect a slot. An estimate, not a promise; null while too few
+    /// leases have ended to tell.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    eta_s: May<Option<FloatSeconds>>,
 }
 
 impl<'a> PoolSeen<'a> {
     pub(super) fn of(id: u128, view: &ResourceView) -> Self {
-        PoolSeen { pool: Pool::of(id, view), waiting: view.waiting, queue_position: May(None), holder: May(None) }
+        PoolSeen {
+            pool: Pool::of(id, view, None),
+            waiting: view.waiting,
+            queue_position: May(None),
+            holder: May(None),
+            eta_s: May(None),
+        }
     }
 
     pub(super) fn by_borrower(id: u128, view: &'a PlaceView) -> Self {
@@ -57,10 +75,11 @@ impl<'a> PoolSeen<'a> {
             unreachable!("a place in a pool's queue is shown with the pool")
         };
         PoolSeen {
-            pool: Pool::of(id, pool),
+            pool: Pool::of(id, pool, None),
             waiting: view.waiting,
             queue_position: May(Some(view.queue_position)),
             holder: May(Some(view.holder.as_deref())),
+            eta_s: May(view.queue_position.map(|_| view.eta_us.map(FloatSeconds))),
         }
     }
 }
@@ -110,12 +129,15 @@ pub(super) struct Lease {
     #[serde(flatten)]
     terms: Terms,
     token: FencingToken,
+    /// About a member of the body that is ignored and was probably meant to be another.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    warning: May<String>,
 }
 
 impl Lease {
-    pub(super) fn of(view: &LeaseView, asked_at: Time, clamped: bool) -> Self {
+    pub(super) fn of(view: &LeaseView, asked_at: Time, clamped: bool, warning: Option<String>) -> Self {
         let terms = Terms::new(asked_at, view.now.at, view.deadline, clamped);
-        Lease { slot: Slot::of(view), terms, token: FencingToken(view.token.0) }
+        Lease { slot: Slot::of(view), terms, token: FencingToken(view.token.0), warning: May(warning) }
     }
 }
 
@@ -151,10 +173,14 @@ pub(super) struct NoneFree {
     code: &'static str,
     /// Callers in line now.
     waiting: u32,
+    /// Seconds until a caller that waits from now on may expect a slot. An estimate, not a promise; null while too few
+    /// leases have ended to tell.
+    eta_s: Option<FloatSeconds>,
 }
 
 impl NoneFree {
-    pub(super) fn of(waiting: u32) -> Self {
-        NoneFree { error: "no resource available", code: Code::NoneFree.as_str(), waiting }
+    pub(super) fn of(waiting: u32, eta_us: Option<u64>) -> Self {
+        let eta_s = eta_us.map(FloatSeconds);
+        NoneFree { error: "no resource available", code: Code::NoneFree.as_str(), waiting, eta_s }
     }
 }

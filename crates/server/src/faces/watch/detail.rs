@@ -1,5 +1,7 @@
 //! One resource in full, and its events.
 
+use std::sync::Arc;
+
 use http::{Response, StatusCode};
 use leasehold_engine::{
     Command, HolderLine, HolderState, Inspection, Reply as Engine, ResourceKey, ResourceState, WaiterLine, Wall,
@@ -80,6 +82,8 @@ pub(super) struct ObservedResource<'a> {
     #[schemars(extend("enum" = ResourceState::ALL.map(ResourceState::as_str)))]
     state: &'static str,
     latest_token: u64,
+    /// The name that a pool was given in place of its id.
+    label: Option<&'a str>,
     holders: Vec<ObservedHolder<'a>>,
     queue: Vec<ObservedWaiter<'a>>,
     /// Holders or waiters were left out, by number or by size.
@@ -94,6 +98,10 @@ struct ObservedHolder<'a> {
     slot: u32,
     token: FencingToken,
     client: Option<&'a str>,
+    /// The name that a pool's borrower gave itself.
+    holder: Option<&'a str>,
+    /// The name that its caller signed on with.
+    owner: Option<&'a str>,
     claim: Option<Id>,
     since_unix: FloatSeconds,
     held_s: FloatSeconds,
@@ -111,9 +119,17 @@ struct ObservedHolder<'a> {
 struct ObservedWaiter<'a> {
     #[schemars(range(min = 1))]
     place: u32,
+    /// Its place in the order of creation, by which it can be revoked.
+    order: u64,
     client: Option<&'a str>,
+    /// The name that a pool's borrower gave itself.
+    holder: Option<&'a str>,
+    /// The name that its caller signed on with.
+    owner: Option<&'a str>,
     claim: Option<Id>,
     waiting_s: FloatSeconds,
+    /// Until it may expect a slot. An estimate, not a promise.
+    eta_s: Option<FloatSeconds>,
     metadata: Raw<'a>,
 }
 
@@ -121,9 +137,9 @@ impl<'a> ObservedResource<'a> {
     fn of(position: String, inspection: &'a Inspection, name: &'a str, history_from: Wall) -> Self {
         let Inspection { line, configured, latest_token, holders, queue } = inspection;
         // Metadata of a thousand holders and as many waiters would be megabytes; the counts tell how many there are.
-        let lens = holders.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref()));
+        let lens = holders.iter().map(|line| detail_len([&line.client, &line.holder, &line.owner, &line.metadata]));
         let holders = &holders[..fitting(lens, usize::MAX).min(holders.len())];
-        let lens = queue.iter().map(|line| detail_len(line.client.as_deref(), line.metadata.as_deref()));
+        let lens = queue.iter().map(|line| detail_len([&line.client, &line.holder, &line.owner, &line.metadata]));
         let queue = &queue[..fitting(lens, usize::MAX).min(queue.len())];
         ObservedResource {
             position,
@@ -134,6 +150,7 @@ impl<'a> ObservedResource<'a> {
             waiting: line.waiting,
             state: line.state.as_str(),
             latest_token: latest_token.0,
+            label: line.label.as_deref(),
             truncated: holders.len() < line.in_use as usize || queue.len() < line.waiting as usize,
             holders: holders.iter().map(ObservedHolder::of).collect(),
             queue: (1..).zip(queue).map(|(place, waiter)| ObservedWaiter::of(place, waiter)).collect(),
@@ -144,8 +161,8 @@ impl<'a> ObservedResource<'a> {
 
 impl<'a> ObservedHolder<'a> {
     fn of(holder: &'a HolderLine) -> Self {
-        let HolderLine { slot, token, client, claim, since, held_us, ttl_us, remaining_us, metadata, state, .. } =
-            holder;
+        let HolderLine { slot, token, client, holder: named, owner, claim, since, .. } = holder;
+        let HolderLine { held_us, ttl_us, remaining_us, metadata, state, .. } = holder;
         let (state, grace_us) = match state {
             HolderState::Active => ("active", None),
             HolderState::Grace { remaining_us } => ("grace", Some(*remaining_us)),
@@ -155,6 +172,8 @@ impl<'a> ObservedHolder<'a> {
             slot: *slot,
             token: FencingToken(token.0),
             client: client.as_deref(),
+            holder: named.as_deref(),
+            owner: owner.as_deref(),
             claim: claim.map(|claim| Id(claim.0)),
             since_unix: FloatSeconds(since.0),
             held_s: FloatSeconds(*held_us),
@@ -169,20 +188,24 @@ impl<'a> ObservedHolder<'a> {
 
 impl<'a> ObservedWaiter<'a> {
     fn of(place: u32, waiter: &'a WaiterLine) -> Self {
-        let WaiterLine { client, claim, waiting_us, metadata, .. } = waiter;
+        let WaiterLine { client, holder, owner, claim, order, waiting_us, eta_us, metadata } = waiter;
         ObservedWaiter {
             place,
+            order: *order,
             client: client.as_deref(),
+            holder: holder.as_deref(),
+            owner: owner.as_deref(),
             claim: claim.map(|claim| Id(claim.0)),
             waiting_s: FloatSeconds(*waiting_us),
+            eta_s: eta_us.map(FloatSeconds),
             metadata: Raw(metadata.as_deref().unwrap_or("null")),
         }
     }
 }
 
 /// About how long a line about a holder or a waiter is.
-fn detail_len(client: Option<&str>, metadata: Option<&str>) -> usize {
-    320 + client.map_or(0, str::len) + metadata.map_or(0, str::len)
+fn detail_len(texts: [&Option<Arc<str>>; 4]) -> usize {
+    360 + texts.into_iter().flatten().map(|text| text.len()).sum::<usize>()
 }
 
 /// Also of a resource that is gone: that is when people ask what happened.

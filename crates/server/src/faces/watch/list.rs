@@ -194,7 +194,7 @@ async fn by_name<'a>(
     let leapt = if list.offset > 0 { place_before(observer, driver, list, after, id).await? } else { None };
     let after = leapt.as_ref().or(after);
     let mut found = Found::default();
-    let reply = survey(&observer.surveys, driver, id, |page| {
+    let reply = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
             found.take((&list.wanted, list.limit), after, page, line, observer);
         }
@@ -220,7 +220,7 @@ async fn first_in_order<'a>(
 ) -> Result<(Reply<'a>, Page), Problem> {
     let mut found = Found::default();
     let mut order = BinaryHeap::new();
-    let reply = survey(&observer.surveys, driver, id, |page| {
+    let reply = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
             let Some(place) = found.take((&list.wanted, list.limit), None, page, line, observer) else { continue };
             if order.len() == ORDER_LENGTH_MAX {
@@ -267,12 +267,12 @@ async fn cut<'a>(
     let mut lines: Vec<Option<ResourceLine>> = vec![None; shown.len()];
     let places: HashMap<&ResourceKey, usize> = shown.iter().zip(0..).collect();
     let mut counted = Counted::default();
-    let reply = survey(&observer.surveys, driver, id, |page| {
+    let reply = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
             counted.count(line);
             counted.matched += u64::from(list.wanted.place_of(page, line, observer).is_some());
             if let Some(&at) = places.get(&line.resource) {
-                lines[at] = Some(line.clone());
+                lines[at] = Some(ResourceLine { texts: Vec::new(), ..line.clone() });
             }
         }
         true
@@ -297,7 +297,7 @@ async fn place_before(
     id: &RequestId,
 ) -> Result<Option<ListPlace>, Problem> {
     let mut places = Vec::new();
-    survey(&observer.surveys, driver, id, |page| {
+    survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         let wanted = page.lines.iter().filter_map(|line| list.wanted.place_of(page, line, observer));
         places.extend(wanted.filter(|place| after.is_none_or(|after| place > after)));
         true
@@ -316,7 +316,7 @@ pub(super) async fn find_pool(
     let digester = observer.digester();
     let mut found = None;
     let id = RequestId::of(&HeaderMap::new());
-    survey(&observer.surveys, driver, &id, |page| {
+    survey(&observer.surveys, driver, false, &id, |page| {
         found = found.or_else(|| {
             page.lines.iter().find_map(|line| match line.resource {
                 ResourceKey::Pool(pool) => (digester.of(pool) == digest).then_some(pool),
@@ -337,6 +337,7 @@ pub(super) async fn find_pool(
 pub(crate) async fn survey<'a>(
     surveys: &Semaphore,
     driver: &Handle,
+    with_texts: bool,
     id: &'a RequestId,
     mut take: impl FnMut(&SurveyPage) -> bool,
 ) -> Result<Reply<'a>, Problem> {
@@ -345,7 +346,8 @@ pub(crate) async fn survey<'a>(
     for partition in driver.partitions_of(None) {
         let mut after = None;
         loop {
-            let (stamp, answer) = ask_in(driver, partition, Command::Survey { after, scan_max: SCAN_MAX, with_texts: false }).await;
+            let command = Command::Survey { after, scan_max: SCAN_MAX, with_texts };
+            let (stamp, answer) = ask_in(driver, partition, command).await;
             let page = match answer {
                 Ok(Engine::Survey(page)) => page,
                 Ok(other) => unreachable!("a survey is answered as one, not {other:?}"),
@@ -428,6 +430,8 @@ struct Line<'a> {
     /// The name of its holder, or of the first of them: a lock's client or last client, the name a caller signed on
     /// with, or the name in a claim's metadata (`client`, `owner`, `user`, `name`, `who`, `job`, `host` or `by`).
     holder: Option<Cow<'a, str>>,
+    /// The name that a pool was given in place of its id.
+    label: Option<&'a str>,
 }
 
 impl<'a> Line<'a> {
@@ -442,6 +446,7 @@ impl<'a> Line<'a> {
             next_expiry_s: line.next_expiry_us.map(FloatSeconds),
             next_expiry_ttl_s: line.next_expiry_ttl_us.map(FloatSeconds),
             holder: holder(line),
+            label: line.label.as_deref(),
         }
     }
 }
@@ -450,7 +455,9 @@ impl<'a> Line<'a> {
 fn line_len(line: &ResourceLine) -> usize {
     let name_len = line.resource.name().map_or(32, |name| name.len());
     // In a key and a name; a label of the holder is cut to the length of a line.
-    256 + 2 * name_len + line.holder.as_ref().map_or(128, |holder| holder.len())
+    272 + 2 * name_len
+        + line.label.as_ref().map_or(0, |label| label.len())
+        + line.holder.as_ref().map_or(128, |holder| holder.len())
 }
 
 /// How many of these fit on a page of so many, one at least.

@@ -75,8 +75,11 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .header("Last-Event-ID", "Where to go on from.", id())
             .answers(200, Answer::text("A stream that does not end by itself.", "text/event-stream"))
             .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
-        Endpoint::Revoke => new("revoke", "Take a grant away from its holder")
-            .says("Whatever the dialect. The next in line has it in the same step.")
+        Endpoint::Revoke => new("revoke", "Take a grant away from its holder, or a waiter out of its queue")
+            .says(
+                "Whatever the dialect. The next in line has the grant in the same step. A waiter is named by its `order`; its \
+                 call is answered 409 `revoked`.",
+            )
             .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
             .answers(200, Answer::shape::<Revoked>("True if it was still held.", &json!({"revoked": true}))),
         Endpoint::Fence => new("fence", "Ask whether a token is the one to heed")
@@ -149,12 +152,15 @@ fn page() -> Value {
 fn resource() -> Value {
     json!({
         "position": "1.42", "key": "lock:deploy", "kind": "lock", "name": "deploy", "capacity": 1, "configured": false,
-        "in_use": 1, "waiting": 1, "state": "contended", "latest_token": 7,
+        "in_use": 1, "waiting": 1, "state": "contended", "latest_token": 7, "label": null,
         "holders": [{
-            "slot": 0, "token": 7, "client": "ann", "claim": null, "since_unix": 1_705_314_600.0, "held_s": 2.0, "ttl_s": 10.0,
+            "slot": 0, "token": 7, "client": "ann", "holder": null, "owner": null, "claim": null, "since_unix": 1_705_314_600.0, "held_s": 2.0, "ttl_s": 10.0,
             "remaining_s": 8.0, "metadata": null, "state": "active", "grace_remaining_s": null,
         }],
-        "queue": [{"place": 1, "client": "bob", "claim": null, "waiting_s": 2.0, "metadata": null}],
+        "queue": [{
+            "place": 1, "order": 9, "client": "bob", "holder": null, "owner": null, "claim": null, "waiting_s": 2.0,
+            "eta_s": null, "metadata": null,
+        }],
         "truncated": false, "history_from_unix": 1_705_314_600.0,
     })
 }
@@ -162,7 +168,7 @@ fn resource() -> Value {
 fn event() -> Value {
     json!({
         "id": "1.42", "at_unix": 1_705_314_600.0, "event": "granted", "key": "lock:deploy", "kind": "lock", "name": "deploy",
-        "client": "ann", "claim": null, "slot": 0, "token": 7, "waited_s": 0.0, "held_s": null, "capacity": null,
+        "client": "ann", "holder": null, "owner": null, "label": null, "claim": null, "slot": 0, "token": 7, "waited_s": 0.0, "held_s": null, "capacity": null,
         "from": null, "ttl_s": 10.0,
     })
 }
@@ -184,7 +190,15 @@ pub(crate) fn schemas() -> Vec<NamedSchema> {
         Schema::shape::<ObservedService<'_>>(),
         ("PoolId".into(), Schema::object().member("id", Schema::uuid()).and_no_other()),
         Schema::shape::<PoolKey>(),
-        ("Revocation".into(), Schema::object().member("key", key()).member("token", token()).and_no_other()),
+        (
+            "Revocation".into(),
+            Schema::object()
+                .member("key", key())
+                .maybe("token", token())
+                .maybe("order", Schema::count().minimum(1).maximum(TOKEN_MAX).says("Of a waiter, as it is observed."))
+                .with("oneOf", json!([{"required": ["token"]}, {"required": ["order"]}]))
+                .and_no_other(),
+        ),
         Schema::shape::<Revoked>(),
         Schema::shape::<Fence>(),
     ]

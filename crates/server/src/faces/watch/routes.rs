@@ -62,7 +62,7 @@ pub(crate) enum Call {
     Service { store: &'static str },
     FindPool(u128),
     Events(Subscription),
-    Revoke(PublicKey, Token),
+    Revoke(PublicKey, Revocable),
     Fence(PublicKey, Token),
 }
 
@@ -87,12 +87,20 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Servi
         Endpoint::Events => Call::Events(subscription::parse(received, service)?),
         Endpoint::Revoke => {
             let body = json::Object::parse(received.body)?;
-            body.refuse_unknown(&["key", "token"])?;
+            body.refuse_unknown(&["key", "token", "order"])?;
             let text = body.required_string("key", 1..=KEY_MAX)?;
             let key = PublicKey::parse(&text).ok_or_else(|| {
                 Problem::about("key", format!("key must be claim:NAME, lock:JOB or pool:DIGEST, got {}", shown(&text)))
             })?;
-            Call::Revoke(key, Token(body.required_integer("token", 1..=TOKEN_MAX)?))
+            let which = match (body.integer("token", 1..=TOKEN_MAX)?, body.integer("order", 1..=TOKEN_MAX)?) {
+                (Some(token), None) => Revocable::Grant(Token(token)),
+                (None, Some(order)) => Revocable::Place(order),
+                (None, None) => Revocable::Grant(Token(body.required_integer("token", 1..=TOKEN_MAX)?)),
+                (Some(_), Some(_)) => {
+                    return Err(Problem::bad_request("give the token of a grant or the order of a waiter, not both"));
+                }
+            };
+            Call::Revoke(key, which)
         }
         Endpoint::Fence => fence(&Query::parse(received.parts.uri.query())?)?,
     })
@@ -157,12 +165,11 @@ pub(crate) async fn answer(
         }
         Call::FindPool(pool) => find_pool(observer, driver, pool, id).await,
         Call::Events(subscription) => subscription::answer(observer, driver, subscription, id),
-        Call::Revoke(key, token) => {
+        Call::Revoke(key, which) => {
             let Some(resource) = resolve(observer, driver, &key).await? else {
                 return Ok(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked: false })));
             };
-            let (reply, answer) =
-                asked_of(driver, Command::Revoke { resource, which: Revocable::Grant(token) }, id).await?;
+            let (reply, answer) = asked_of(driver, Command::Revoke { resource, which }, id).await?;
             let Engine::Revoked(revoked) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
             Ok(reply.positioned(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked }))))
         }
@@ -177,7 +184,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// A grant was taken away from its holder.
+/// A grant was taken away from its holder, or a waiter out of its queue.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Revoked {
     revoked: bool,

@@ -1,8 +1,9 @@
 //! Events as text: the lines of a stream, and the JSON in them, which histories show too.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
-use leasehold_engine::{Effect, Ending, Grant, Kind, What};
+use leasehold_engine::{Effect, Ending, Grant, Kind, Names, What};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -137,6 +138,12 @@ pub(super) struct Event<'a> {
     #[serde(flatten)]
     resource: Keyed<'a>,
     client: Option<&'a str>,
+    /// The name that a pool's borrower gave itself.
+    holder: Option<&'a str>,
+    /// The name that its caller signed on with.
+    owner: Option<&'a str>,
+    /// The name that a pool was given in place of its id.
+    label: Option<&'a str>,
     claim: Option<Id>,
     slot: Option<u32>,
     token: Option<FencingToken>,
@@ -152,7 +159,8 @@ impl<'a> Event<'a> {
     /// The resource goes by its public name.
     pub(super) fn of(placed: &'a Placed, resource: &'a str) -> Self {
         let happened = &placed.happened;
-        let Effect { resource: key, claim, client, names: _, grant, what, nth: _ } = &happened.effect;
+        let Effect { resource: key, claim, client, names, grant, what, nth: _ } = &happened.effect;
+        let named = |pick: fn(&Names) -> &Option<Arc<str>>| names.as_deref().and_then(|names| pick(names).as_deref());
         let kind = key.kind();
         let mut event = Event {
             id: placed.mark().to_string(),
@@ -160,6 +168,10 @@ impl<'a> Event<'a> {
             what: name(what),
             resource: Keyed::of(kind, resource),
             client: client.as_deref(),
+            holder: named(|names| &names.holder),
+            // A lock's client has any name that it likes; elsewhere it is the name that its caller signed on with.
+            owner: if kind == Kind::Lock { named(|names| &names.principal) } else { client.as_deref() },
+            label: named(|names| &names.label),
             // A lease's id is a secret, and a lock's is of no use to a reader.
             claim: claim.filter(|_| kind == Kind::Claim).map(|claim| Id(claim.0)),
             slot: grant.map(|Grant { slot, .. }| slot),

@@ -7,13 +7,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::problem::Problem;
-use crate::duration::Cut;
+use crate::duration::{Cut, parse_setting};
 
 mod canonical;
 pub(crate) mod pieces;
 mod strict;
 #[cfg(test)]
 mod tests;
+mod typo;
 pub(crate) mod value;
 mod write;
 
@@ -23,25 +24,33 @@ pub(crate) use write::{append, to_bytes};
 /// How much of a caller's value an error repeats, in characters.
 const SHOWN_MAX: usize = 40;
 
-/// A body that cannot be used, in a sentence for the caller, and the field at fault if it is one.
+/// How to write a duration.
+const DURATION_HINT: &str = "30s, 1m30s or a number of seconds";
+
+/// A body that cannot be used, in a sentence for the caller, the field at fault if it is one, and a hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadBody(pub Cow<'static, str>, pub Option<&'static str>);
+pub struct BadBody(pub Cow<'static, str>, pub Option<&'static str>, pub Option<&'static str>);
 
 impl BadBody {
     fn new(reason: impl Into<Cow<'static, str>>) -> Self {
-        BadBody(reason.into(), None)
+        BadBody(reason.into(), None, None)
     }
 
     fn about(field: &'static str, reason: String) -> Self {
-        BadBody(reason.into(), Some(field))
+        BadBody(reason.into(), Some(field), None)
+    }
+
+    fn hinting(mut self, hint: &'static str) -> Self {
+        self.2 = Some(hint);
+        self
     }
 }
 
 impl From<BadBody> for Problem {
     fn from(bad: BadBody) -> Self {
-        let BadBody(reason, field) = bad;
-        Problem::about(field, reason)
+        let BadBody(reason, field, hint) = bad;
+        Problem::about(field, reason).hinting(hint)
     }
 }
 
@@ -65,6 +74,8 @@ pub enum Least {
     Zero,
     /// Any time greater than zero; what is below a microsecond becomes one.
     AboveZero,
+    /// This many seconds.
+    Seconds(u64),
 }
 
 /// The treatment of a number above its maximum.
@@ -92,6 +103,11 @@ impl<'a> Object<'a> {
         self.members.is_empty()
     }
 
+    /// A sentence about a member that is not read, and is written nearly like one that would be.
+    pub fn warning(&self, known: &[&'static str]) -> Option<String> {
+        typo::find(self.members.iter().map(|(name, _)| &**name), known)
+    }
+
     /// Refuses, by name, the first member that is not in `allowed`.
     pub fn refuse_unknown(&self, allowed: &[&str]) -> Result<(), BadBody> {
         match self.members.iter().find(|(name, _)| !allowed.contains(&&**name)) {
@@ -112,7 +128,10 @@ impl<'a> Object<'a> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
         match read_seconds(raw, allowed) {
             Some(seconds) => Ok(Some(seconds)),
-            None => Err(BadBody::about(field, format!("{field} must be {allowed}, got {}", shown_raw(raw)))),
+            None => {
+                let reason = format!("{field} must be {allowed}, got {}", shown_raw(raw));
+                Err(BadBody::about(field, reason).hinting(DURATION_HINT))
+            }
         }
     }
 
@@ -123,7 +142,7 @@ impl<'a> Object<'a> {
 
     /// The same as `cut_seconds`, where the call makes no sense without it.
     pub fn required_cut_seconds(&self, field: &'static str, allowed: Seconds) -> Result<Cut, BadBody> {
-        self.cut_seconds(field, allowed)?.ok_or_else(|| missing(field, &allowed))
+        self.cut_seconds(field, allowed)?.ok_or_else(|| missing(field, &allowed).hinting(DURATION_HINT))
     }
 
     /// A whole number. `3.0` is one, as some languages have no other way to write it.
@@ -228,15 +247,18 @@ fn missing(field: &'static str, allowed: &dyn fmt::Display) -> BadBody {
 }
 
 fn read_seconds(raw: &str, allowed: Seconds) -> Option<Cut> {
-    if !is_number(raw) {
-        return None;
-    }
     let value_us = match raw.parse::<u64>() {
         // Nearly always a small whole number; saturation is far above every maximum.
         Ok(whole) => whole.saturating_mul(1_000_000),
-        Err(_) => fractional_us(raw.parse().ok()?)?,
+        Err(_) if is_number(raw) => fractional_us(raw.parse().ok()?)?,
+        Err(_) => parse_setting(&read_string(raw)?).ok()?,
     };
-    if value_us == 0 && allowed.least == Least::AboveZero {
+    let is_enough = match allowed.least {
+        Least::Zero => true,
+        Least::AboveZero => value_us > 0,
+        Least::Seconds(least) => value_us >= least * 1_000_000,
+    };
+    if !is_enough {
         return None;
     }
     match allowed.above_max {
@@ -288,6 +310,7 @@ impl fmt::Display for Seconds {
         match self.least {
             Least::Zero => f.write_str("a number of at least 0")?,
             Least::AboveZero => f.write_str("a number greater than 0")?,
+            Least::Seconds(least) => write!(f, "a number of at least {least}")?,
         }
         match self.above_max {
             AboveMax::Clamp => f.write_str(" (seconds)"),

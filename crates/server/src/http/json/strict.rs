@@ -108,7 +108,7 @@ fn check_value<E: serde::de::Error>(raw: &str) -> Result<(), E> {
     let mut reader = serde_json::Deserializer::from_str(raw);
     // The body itself is the first level.
     Strict { levels_left: DEPTH_MAX - 1, say }.deserialize(&mut reader).map_err(|error| {
-        let BadBody(sentence, _) = bad(&error, Spot::Omitted);
+        let BadBody(sentence, ..) = bad(&error, Spot::Omitted);
         ours(sentence)
     })
 }

@@ -9,7 +9,7 @@ const WAIT: Seconds = Seconds { least: Least::Zero, max_us: 300_000_000, above_m
 fn parse(body: &str) -> Result<Vec<(String, String)>, String> {
     match Object::parse(body.as_bytes()) {
         Ok(object) => Ok(object.members.iter().map(|(name, raw)| (name.to_string(), (*raw).to_owned())).collect()),
-        Err(BadBody(reason, _)) => Err(reason.into_owned()),
+        Err(BadBody(reason, ..)) => Err(reason.into_owned()),
     }
 }
 
@@ -21,7 +21,7 @@ fn members(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 fn with_x<T>(value: &str, get: impl Fn(&Object<'_>) -> Result<T, BadBody>) -> Result<T, String> {
     let body = format!(r#"{{"x": {value}}}"#);
     let object = Object::parse(body.as_bytes()).expect("the value is JSON");
-    get(&object).map_err(|BadBody(reason, _)| reason.into_owned())
+    get(&object).map_err(|BadBody(reason, ..)| reason.into_owned())
 }
 
 #[test]
