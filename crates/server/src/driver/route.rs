@@ -29,6 +29,7 @@ pub(super) fn whose(command: &Command) -> Whose<'_> {
         Command::Spend(spend) => Whose::Resource(&spend.resource),
         Command::Update { claim, .. }
         | Command::Withdraw { claim }
+        | Command::Attend { claim, .. }
         | Command::HandBack { claim, .. }
         | Command::ViewClaim { claim } => Whose::Claim(*claim),
         Command::Mark | Command::ListClaims(_) | Command::ListResources { .. } | Command::Survey { .. } => {
