@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The most memory that an anonymous caller can make a server with default settings take, tried (docs/security.md).
 
-    scripts/worst_case.py target/release/leasehold [MAX_STATE_MIB [HTTP2_CONNECTIONS [CONNECTIONS]]]
+    scripts/worst_case.py target/release/leasehold [STATE_MAX_MIB [HTTP2_CONNECTIONS [CONNECTIONS]]]
 
 Starts the server on a loopback port, in a directory of its own, with a disk that confirms at once or hangs. It takes two
 minutes, 4 GiB of memory and 5 GiB of disk, and needs a C compiler and 20 000 open files.
@@ -19,7 +19,7 @@ import threading
 import time
 
 BINARY = sys.argv[1]
-MAX_STATE_MIB, HTTP2, CONNECTIONS = (int(arg) for arg in (sys.argv[2:] + ["2048", "384", "16384"][len(sys.argv) - 2 :]))
+STATE_MAX_MIB, HTTP2, CONNECTIONS = (int(arg) for arg in (sys.argv[2:] + ["2048", "384", "16384"][len(sys.argv) - 2 :]))
 STREAMS = 256
 BODIES = 4096
 CALLERS = 64
@@ -74,7 +74,7 @@ class Trial:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         command = [BINARY, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", os.path.join(root, "data")]
-        command += ["--max-state", f"{MAX_STATE_MIB}MiB"]
+        command += ["--state-max", f"{STATE_MAX_MIB}MiB"]
         env = dict(os.environ, LD_PRELOAD=shim, HANG_WHILE=self.hang)
         self.log = open(os.path.join(root, "log"), "w")
         self.server = subprocess.Popen(command, env=env, stdout=self.log, stderr=self.log)
@@ -153,7 +153,7 @@ class Trial:
         self.say("started")
         start_mib = self.resident_mib("VmHWM")
         self.lines = [self.connect() for _ in range(CALLERS)]
-        self.fill((MAX_STATE_MIB - MAX_STATE_MIB * 3 // 20) << 20)
+        self.fill((STATE_MAX_MIB - STATE_MAX_MIB * 3 // 20) << 20)
         self.say(f"{len(self.ids)} claims of 16 KiB")
 
         self.pinged = selectors.DefaultSelector()

@@ -72,7 +72,7 @@ fn mistakes_are_named_in_one_sentence_and_exit_with_2() {
         (&["serve", "--count-max", "0"], &["count_max must be an integer from 1 to 1000000", "\"0\""]),
         (&["serve", "--listen", "8080"], &["listen must be an address", "\"8080\""]),
         (&["serve", "--memory", "--data", "x"], &["--memory", "--data", "cannot be used with"]),
-        (&["serve", "--max-ttl", "1w"], &["max_ttl must be a duration", "use one of us, ms, s, m, h, d"]),
+        (&["serve", "--ttl-max", "1w"], &["ttl_max must be a duration", "use one of us, ms, s, m, h, d"]),
         (&["token", "new", "--name", "ci", "--expires", "tomorrow"], &["--expires must be a day such as 2027-01-31"]),
         (&["token", "new", "--name", "ci", "--expires", "2001-01-31"], &["\"2001-01-31\" is in the past"]),
         (&["restore", "--from", file, "--data", nowhere], &["--from must be a file that leasehold backup wrote", file]),

@@ -57,7 +57,7 @@ impl Process {
                 "process_resident_memory_bytes",
                 "gauge",
                 "",
-                "Memory of the process in RAM; compare it with max_state",
+                "Memory of the process in RAM; compare it with state_max",
                 of(RESIDENT_PAGES) * page,
             );
             add("process_virtual_memory_bytes", "gauge", "", "Address space of the process", of(VIRTUAL_BYTES));
