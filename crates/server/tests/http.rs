@@ -239,7 +239,12 @@ async fn every_answer_has_the_same_shape() {
             r#""a""#,
             &["x-request-id: mine-7"][..],
         ),
-        ("GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n", 404, r#"{"error":"no such path","code":"no_such_path"}"#, &[]),
+        (
+            "GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n",
+            404,
+            r#"{"error":"no such path","code":"no_such_path","hint":"GET /docs shows every path"}"#,
+            &[],
+        ),
         (
             "DELETE /constant HTTP/1.1\r\nhost: x\r\n\r\n",
             405,
@@ -665,7 +670,13 @@ async fn http2_with_prior_knowledge_works() {
             413,
             r#"{"error":"the body is too large, at most 65536 bytes are allowed","code":"body_too_large"}"#,
         ),
-        (Method::GET, "/nowhere", String::new(), 404, r#"{"error":"no such path","code":"no_such_path"}"#),
+        (
+            Method::GET,
+            "/nowhere",
+            String::new(),
+            404,
+            r#"{"error":"no such path","code":"no_such_path","hint":"GET /docs shows every path"}"#,
+        ),
     ] {
         let answer = soon(sender.send_request(h2_request(method, path, body))).await.unwrap();
         assert_eq!(answer.status(), status, "{path}");

@@ -165,7 +165,7 @@ fn locks() -> Vec<Row> {
     for ttl in no_ttls {
         rows.push(Row::new("POST", format!("/lock?client=a&ttl={ttl}"), "", 400).naming("invalid ttl format"));
     }
-    for wait in ["", "5", "abc", "-5s", "1e9s"] {
+    for wait in ["", "5x", "abc", "-5s", "1e9s"] {
         rows.push(Row::new("POST", format!("/lock?client=a&wait={wait}"), "", 400).naming("invalid wait format"));
     }
     for method in ["POST", "DELETE", "GET"] {
@@ -229,7 +229,7 @@ fn lists(known: &Known) -> Vec<Row> {
     rows.push(Row::new("GET", "/v1/resources/?colour=red", "", 400).naming("unknown query parameter \"colour\""));
     rows.push(Row::new("GET", "/v1/resources?limit=x", "", 400).naming("limit"));
     let one = format!("/v1/claims/{}/", known.claim);
-    for wait in ["-1", "x", "5s", "inf", "NaN", "1e999"] {
+    for wait in ["-1", "x", "5x", "inf", "NaN", "1e999"] {
         rows.push(Row::new("GET", format!("{one}?wait={wait}"), "", 400).naming("wait must be a number of seconds"));
         rows.push(
             Row::new("GET", &one, "", 400).with("prefer", format!("wait={wait}")).naming("wait must be a number"),

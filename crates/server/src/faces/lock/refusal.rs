@@ -1,7 +1,7 @@
 //! The words of a refusal for a client that does not get the lock.
 
 use http::{Response, StatusCode};
-use leasehold_engine::{LockView, Refusal};
+use leasehold_engine::{Ending, LockView, Refusal};
 
 use super::wire::{LockHeld, NotTheHolder};
 use crate::faces::{Reply, denial, ended};
@@ -14,8 +14,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
     }
     match refusal {
         Refusal::TakenOut => {
-            let problem = Problem::new(StatusCode::CONFLICT, "an operator took this client out of the queue");
-            Ok(reply.positioned(problem.coded(Code::Revoked).to_response(reply.id)))
+            let (error, how) = ("an operator took this client out of the queue", Some(Ending::Revoked));
+            Ok(ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, reply))
         }
         Refusal::Locked { lock, in_grace, eta_us } => Ok(locked(lock, *in_grace, *eta_us, reply)),
         Refusal::NotTheHolder => {

@@ -44,7 +44,10 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .answers(404, no_pool())
             .answers(
                 409,
-                Answer::shape::<NoneFree>("No slot became free in time.", &json!({"error": "no resource available", "code": "none_free", "waiting": 2, "eta_s": null}),
+                Answer::json(
+                    "No slot became free in time, or an operator took the call out of the queue.",
+                    Schema::either([Schema::to::<NoneFree>(), Schema::to::<EndedError<'_>>()]),
+                    &json!({"error": "no resource available", "code": "none_free", "waiting": 2, "eta_s": null}),
                 )
                 .header("Retry-After"),
             )

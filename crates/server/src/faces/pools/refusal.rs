@@ -1,7 +1,7 @@
 //! The words of a refusal for a borrower.
 
 use http::{Response, StatusCode};
-use leasehold_engine::Refusal;
+use leasehold_engine::{Ending, Refusal};
 
 use super::wire::NoneFree;
 use crate::faces::{Reply, denial, ended};
@@ -14,7 +14,12 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
     }
     let (status, code, reason) = match refusal {
         Refusal::NoneFree { waiting, eta_us } => return Ok(none_free(*waiting, *eta_us, reply)),
-        Refusal::TakenOut => (StatusCode::CONFLICT, Code::Revoked, "an operator took this call out of the queue"),
+        Refusal::TakenOut => {
+            let (error, how) = ("an operator took this call out of the queue", Some(Ending::Revoked));
+            let mut response = ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, reply);
+            response::set_retry_after(&mut response, 1);
+            return Ok(response);
+        }
         Refusal::NoSuchResource => (StatusCode::NOT_FOUND, Code::NoSuchPool, "no such pool"),
         Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
         Refusal::NotHeld { how } => {
@@ -42,7 +47,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::StillWaiting
         | Refusal::Contended => unreachable!("not said of a pool: {refusal:?}"),
     };
-    let hint = (code == Code::NoSuchPool).then_some(r#"PUT /l/{id} with {"count": 1} makes one"#);
+    let hint = (code == Code::NoSuchPool).then_some(r#"PUT /l/ID with {"count": 1} makes one"#);
     Ok(reply.positioned(Problem::new(status, reason).coded(code).hinting(hint).to_response(reply.id)))
 }
 

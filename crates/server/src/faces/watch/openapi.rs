@@ -133,6 +133,7 @@ fn line() -> Value {
     json!({
         "key": "lock:deploy", "kind": "lock", "name": "deploy", "capacity": 1, "in_use": 1, "waiting": 1,
         "state": "contended", "longest_wait_s": 2.0, "next_expiry_s": 8.0, "next_expiry_ttl_s": 30.0, "holder": "ann",
+        "label": null,
     })
 }
 
