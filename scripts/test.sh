@@ -36,6 +36,9 @@ scripts/systemd.sh 2>&1 | tee -a "$log"
 # The recipes of the documentation, as they stand there.
 stage recipes scripts/recipes.sh
 
+# The real Terraform.
+scripts/terraform.sh 2>&1 | tee -a "$log"
+
 # The clients, and the table of scenarios that all of them share.
 stage clients scripts/clients.sh
 
@@ -56,7 +59,7 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' callers 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    'etcd store' schemathesis browser recipes clients bench)
+    'etcd store' schemathesis browser recipes terraform fleetlock clients bench)
 echo
 echo "what was looked at:"
 silent=()

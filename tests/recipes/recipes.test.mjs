@@ -31,6 +31,27 @@ describe("recipes", () => {
     assert.equal((await server.call("GET", `/l/${id}`)).count, 2);
   });
 
+  test("terraform: a freeze is a claim that an apply runs into", async (t) => {
+    const own = await Server.start(t);
+    const dir = await workplace(t, ["freeze.sh"]);
+    const frozen = await run(dir, { ...env, LEASEHOLD_URL: own.url }, "sh", "-e", "freeze.sh");
+    assert.equal(frozen.code, 0, frozen.err);
+    const lock = await fetch(`${own.url}/tf/prod`, { method: "LOCK", body: JSON.stringify({ ID: "a1" }) });
+    assert.equal(lock.status, 423);
+    assert.equal((await lock.json()).ID, JSON.parse(frozen.out).id);
+  });
+
+  test("fleetlock: a group of three, and a machine that reboots", async (t) => {
+    const own = await Server.start(t);
+    const dir = await workplace(t, ["group.sh", "reboot.sh"]);
+    const there = { ...env, LEASEHOLD_URL: own.url };
+    const made = await run(dir, there, "sh", "-e", "group.sh");
+    assert.equal(made.code, 0, made.err);
+    assert.equal(JSON.parse(made.out).capacity, 3);
+    const asked = await run(dir, there, "sh", "-e", "reboot.sh");
+    assert.equal(asked.out, '{"held":true,"token":1}\n200\n{"held":false}\n200\n', asked.err);
+  });
+
   test("cron: one of several machines does it, and says when it cannot know", async (t) => {
     const dir = await workplace(t, ["nightly.sh"], { backup: noting(0.2) });
     const notes = path.join(dir, "notes");

@@ -17,7 +17,7 @@ export const PYTHON = {
 };
 const START_MS = 20_000;
 
-export const PAGES = ["docs/recipes.md", "docs/first-lock.md"];
+export const PAGES = ["docs/recipes.md", "docs/first-lock.md", "docs/terraform.md", "docs/fleetlock.md"];
 
 /** The walk-throughs, each a story from nothing to its end. */
 export const STORIES = ["docs/two-laptops.md", "docs/ci.md", "docs/platform.md"];

@@ -89,6 +89,11 @@ impl State {
 
     fn apply_claimed(&mut self, now: Moment, claimed: &Claimed) {
         let rix = self.ensure_resource(&claimed.resource);
+        if claimed.resource.kind() == Kind::Claim
+            && let Some(former) = claimed.key.as_ref().and_then(|key| self.named(rix, &key.name))
+        {
+            self.hand_on_key(former);
+        }
         self.counters.last_order += 1;
         let order = self.counters.last_order;
         let extra = extra_of(now.wall, claimed);
@@ -112,6 +117,16 @@ impl State {
         });
         self.queue_push(rix, cix);
         self.keep_due(cix);
+    }
+
+    /// A claim that has ended gives up its key to a new one: a key names one claim, also after a restart, which reads
+    /// claims in any order.
+    fn hand_on_key(&mut self, former: Cix) {
+        assert!(self.claims[former].ending().is_some(), "a key is handed on by a claim that has ended");
+        self.save_claim(former);
+        self.unretain(former);
+        self.drop_key(former);
+        self.retain(former);
     }
 
     fn apply_granted(&mut self, now: Moment, claim: ClaimId, slot: u32, token: Token, lease: Lease) {

@@ -104,6 +104,13 @@ pub enum Command {
         /// The idempotency key of a borrow, the client of a lock.
         name: Arc<str>,
     },
+    /// Show the present holder of a claimed resource, and the claim of an idempotency key.
+    ViewHolding {
+        /// A claimed resource.
+        resource: ResourceKey,
+        /// The key whose claim to show.
+        key: Option<Arc<str>>,
+    },
     /// Show a pool's lease that is held.
     ViewLease {
         /// The pool of the lease.
@@ -203,6 +210,8 @@ pub struct Options {
     pub keep_us: u64,
     /// Parts that stay with the claim.
     pub particulars: Particulars,
+    /// Whether the key may name another claim once its own has ended.
+    pub key_reuse: KeyReuse,
 }
 
 /// The label of a resource, as a command leaves it.
@@ -222,6 +231,19 @@ pub enum Revocable {
     Grant(Token),
     /// The waiting claim with this place in the order of creation.
     Place(u64),
+}
+
+/// When an idempotency key whose claim has ended may name a new claim. A claimed resource's keys only: those of pools
+/// and locks are forgotten with a wait that came to nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyReuse {
+    /// Never: a copy of the request gets nothing.
+    #[default]
+    Never,
+    /// When the claim ended without a grant, so that a caller may ask again after it waited in vain.
+    AfterWait,
+    /// Always: the key names a caller, not a request.
+    Always,
 }
 
 /// Which grants of its own a lock's client renews by asking for the lock.

@@ -94,8 +94,8 @@ mod view;
 
 pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease, Particulars};
 pub use command::{
-    Acquire, ClaimFilter, ClaimQuery, Command, Labeling, Options, Owned, Patience, Quota, Renewal, Revocable, Spend,
-    StatusFilter, Update, Wish,
+    Acquire, ClaimFilter, ClaimQuery, Command, KeyReuse, Labeling, Options, Owned, Patience, Quota, Renewal, Revocable,
+    Spend, StatusFilter, Update, Wish,
 };
 pub use effect::{Effect, Grant, Names, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
@@ -103,8 +103,9 @@ pub use holds::Holds;
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
 pub use reply::{
-    Answer, ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView,
-    LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourcePage, ResourceView, Spent,
+    Answer, ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, HoldingView,
+    LeaseView, LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourcePage, ResourceView,
+    Spent,
 };
 pub use state::bytes;
 pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};

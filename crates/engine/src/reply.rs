@@ -30,6 +30,8 @@ pub enum Reply {
     Spent(Spent),
     /// A pool or a lock with the caller's place in its queue.
     Place(Box<PlaceView>),
+    /// The present holder of a claimed resource, and the claim of a key.
+    Holding(Box<HoldingView>),
     /// A claim of the claims dialect: made, changed or looked at.
     Claim(Box<ClaimView>),
     /// The claim ended as its caller wished.
@@ -76,6 +78,23 @@ pub struct PlaceView {
     pub holder: Option<Arc<str>>,
     /// While the caller waits: when it may expect a slot, as far as the past tells.
     pub eta_us: Option<u64>,
+}
+
+/// A claimed resource as a caller sees it that knows its claim by a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HoldingView {
+    /// Its number of slots.
+    pub capacity: u32,
+    /// Slots that are held.
+    pub in_use: u32,
+    /// Claims in its queue.
+    pub waiting: u32,
+    /// The last token granted on it while it has been known.
+    pub latest: Token,
+    /// The holder, of several the one in the lowest slot.
+    pub holder: Option<ClaimView>,
+    /// The claim that the key stands for, also after it ended.
+    pub keyed: Option<ClaimView>,
 }
 
 /// A pool or a claimed resource, with its first holders and waiters.
@@ -263,6 +282,10 @@ impl Reply {
             Reply::Lease(view) => view.now = now,
             Reply::Lock(view, _) => view.now = now,
             Reply::Claim(view) => view.let_pass(elapsed_us),
+            Reply::Holding(view) => {
+                let views = [&mut view.holder, &mut view.keyed];
+                views.into_iter().flatten().for_each(|view| view.let_pass(elapsed_us));
+            }
             Reply::Place(place) => place.seen.leave(since, now),
             Reply::Claims(page) => page.claims.iter_mut().for_each(|view| view.let_pass(elapsed_us)),
             Reply::Survey(page) => page.lines.iter_mut().for_each(|line| line.let_pass(elapsed_us)),

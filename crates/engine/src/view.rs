@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::command::{ClaimFilter, ClaimQuery, StatusFilter};
 use crate::fact::Status;
 use crate::holds::{self, Outlook};
-use crate::ids::{Kind, ResourceKey};
+use crate::ids::{Kind, ResourceKey, Token};
 use crate::reply::{
-    ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, LeaseView, LockHolder,
-    LockView, PlaceView, QUEUE_SHOWN, Reply, ResourcePage, ResourceView,
+    ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, HoldingView,
+    LeaseView, LockHolder, LockView, PlaceView, QUEUE_SHOWN, Reply, ResourcePage, ResourceView,
 };
-use crate::state::{Cix, Rix, State};
+use crate::state::{Cix, Rix, State, default_capacity};
 use crate::time::{Moment, Wall};
 
 /// A list is made in slices of about so many bytes, as the engine serves no other caller meanwhile.
@@ -111,6 +111,27 @@ impl State {
         let are_few = resource.slots.used() as usize <= HOLDERS_SHOWN_TO_WAITERS;
         let rests_us = are_few.then(|| resource.slots.iter().map(|(_, cix)| rest_us(cix)).collect());
         Outlook::new(mean_us, resource.capacity, rests_us)
+    }
+
+    /// The claim in the lowest slot that is held.
+    pub(crate) fn lowest_holder(&self, rix: Rix) -> Option<Cix> {
+        self.resources[rix].slots.iter().next().map(|(_, cix)| cix)
+    }
+
+    /// A claimed resource as a caller sees it that knows its claim by a key.
+    pub(crate) fn view_holding(&self, now: Moment, key: &ResourceKey, name: Option<&Arc<str>>) -> HoldingView {
+        assert!(key.kind() == Kind::Claim, "only claims are shown to other callers");
+        let rix = self.resource(key);
+        let resource = rix.map(|rix| &self.resources[rix]);
+        let show = |cix: Cix| self.view_claim(now, cix);
+        HoldingView {
+            capacity: resource.map_or(default_capacity(Kind::Claim), |resource| resource.capacity),
+            in_use: resource.map_or(0, |resource| resource.slots.used()),
+            waiting: resource.map_or(0, |resource| resource.waiting),
+            latest: resource.map_or(Token(0), |resource| resource.last_token),
+            holder: rix.and_then(|rix| self.lowest_holder(rix)).map(show),
+            keyed: rix.zip(name).and_then(|(rix, name)| self.named(rix, name)).map(show),
+        }
     }
 
     pub(crate) fn view_claim(&self, now: Moment, cix: Cix) -> ClaimView {

@@ -12,18 +12,34 @@ use crate::http::{ErrorBody, router};
 use crate::openapi::{Schema, Tag, common};
 use crate::settings::Settings;
 
+/// The methods that OpenAPI 3.1 has a place for.
+const METHODS: [Method; 6] = [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::PATCH, Method::OPTIONS];
+
+/// The place of all others in a path; version 3.2 has `additionalOperations`.
+const ADDITIONAL: &str = "x-additionalOperations";
+
+/// A pattern as the document writes it: a segment that takes all the rest is a segment.
+fn path_of(pattern: &str) -> String {
+    pattern.replace("{*", "{")
+}
+
 /// The document of a listener with this face, under these settings.
 pub fn document(audience: Audience, settings: &Settings) -> Value {
     let endpoints = endpoints(audience);
     let mut paths: Map<String, Value> = Map::new();
     let mut tags: Vec<Tag> = Vec::new();
     for endpoint in endpoints.iter().filter(|endpoint| !is_alias(endpoint, &endpoints)) {
-        let router::Endpoint { method, pattern, handler } = endpoint;
+        let router::Endpoint { method, pattern, handler, .. } = endpoint;
         let operation = handler.operation(settings);
         tags.push(operation.tag());
         let namesakes = endpoints.iter().filter(|other| other.handler == *handler && other.pattern == *pattern);
-        let path = paths.entry(*pattern).or_insert_with(|| json!({})).as_object_mut().expect("an object was made");
-        path.insert(method.as_str().to_ascii_lowercase(), operation.into_value(method, namesakes.count() == 1));
+        let path = paths.entry(path_of(pattern)).or_insert_with(|| json!({}));
+        let value = operation.into_value(method, namesakes.count() == 1);
+        if METHODS.contains(method) {
+            path[method.as_str().to_ascii_lowercase()] = value;
+        } else {
+            path[ADDITIONAL][method.as_str()] = value;
+        }
     }
     let tags: Vec<Value> = Tag::ALL
         .into_iter()
@@ -56,7 +72,7 @@ pub fn document(audience: Audience, settings: &Settings) -> Value {
 
 fn introduction() -> String {
     format!(
-        "Three dialects over one engine. JSON in and out; a body is read as JSON whatever type is declared. An answer leaves when \
+        "Three dialects and two fronts for existing clients over one engine. JSON in and out; a body is read as JSON whatever type is declared. An answer leaves when \
          what it says is durable. Durations are seconds. 4xx means fix the call, 5xx means retry with backoff. Every grant \
          carries `token`, the fencing token. {} Paths that end in a slash work without it, too.",
         common::limits_in_words()
@@ -82,6 +98,6 @@ fn schemas(settings: &Settings) -> Map<String, Value> {
 }
 
 /// Every endpoint of the router, for a test that compares the document with it.
-pub fn served(audience: Audience) -> Vec<(Method, &'static str)> {
-    endpoints(audience).into_iter().map(|endpoint| (endpoint.method, endpoint.pattern)).collect()
+pub fn served(audience: Audience) -> Vec<(Method, String)> {
+    endpoints(audience).into_iter().map(|endpoint| (endpoint.method, path_of(endpoint.pattern))).collect()
 }

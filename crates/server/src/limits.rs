@@ -79,6 +79,11 @@ pub const WAIT_TTL_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 
 /// The least and the most seconds that a caller may have to confirm a grant.
 pub const CONFIRM_S: std::ops::RangeInclusive<u64> = 5..=3_600;
+/// Longest name of a Terraform lock, in bytes. With its prefix it is the name of a resource.
+pub const TERRAFORM_NAME_MAX: usize = 1_000;
+
+/// Longest group of machines that reboot in turn, in bytes. With its prefix it is the name of a resource.
+pub const FLEETLOCK_GROUP_MAX: usize = 1_000;
 
 /// Longest time that a place in line outlives the last call that waits there.
 pub const KEEP_MAX_US: u64 = 300_000_000;

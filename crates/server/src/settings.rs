@@ -26,6 +26,8 @@ pub struct Settings {
     pub count_max: u64,
     /// Longer timeouts and ttls of claims are cut to this.
     pub timeout_max_us: u64,
+    /// How long a machine may take to reboot before its slot is free again. None: for ever.
+    pub fleetlock_ttl_us: Option<u64>,
     /// Most bytes of a claim's metadata.
     pub metadata_max: usize,
     /// How long an ended claim can still be read.
@@ -79,6 +81,7 @@ impl Default for Settings {
             wait_max_us: 300 * S_US,
             count_max: 1000,
             timeout_max_us: 30 * 24 * H_US,
+            fleetlock_ttl_us: None,
             metadata_max: 16 * 1024,
             retain_finished_us: 24 * H_US,
             retain_max: 100_000,

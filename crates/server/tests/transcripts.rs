@@ -45,7 +45,7 @@ use std::path::{Path, PathBuf};
 use script::{Step, Transcript, What};
 
 /// Every file, and the letter its numbers begin with.
-const FILES: [(&str, char); 7] = [
+const FILES: [(&str, char); 9] = [
     ("common", 'C'),
     ("seeds", 'S'),
     ("pools", 'P'),
@@ -53,10 +53,12 @@ const FILES: [(&str, char); 7] = [
     ("lock", 'L'),
     ("idempotency", 'I'),
     ("observe", 'O'),
+    ("terraform", 'T'),
+    ("fleetlock", 'F'),
 ];
 
 /// Fewer than this, and some were lost.
-const TRANSCRIPTS_MIN: usize = 330;
+const TRANSCRIPTS_MIN: usize = 355;
 
 #[test]
 fn common() {
@@ -66,6 +68,16 @@ fn common() {
 #[test]
 fn observe() {
     play_file("observe");
+}
+
+#[test]
+fn terraform() {
+    play_file("terraform");
+}
+
+#[test]
+fn fleetlock() {
+    play_file("fleetlock");
 }
 
 #[test]

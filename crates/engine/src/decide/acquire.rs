@@ -2,7 +2,7 @@
 
 use super::attention::kept_us;
 use crate::change::{Change, Ending};
-use crate::command::{Acquire, Patience};
+use crate::command::{Acquire, KeyReuse, Patience};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey};
 use crate::reply::{Answer, Refusal, Reply};
@@ -66,6 +66,14 @@ impl Engine {
         let (Some(rix), Some(key)) = (rix, &acquire.key) else { return Ok(None) };
         let Some(cix) = self.state.named(rix, &key.name) else { return Ok(None) };
         let claim = &self.state.claims[cix];
+        let is_free_again = match acquire.options.key_reuse {
+            KeyReuse::Never => false,
+            KeyReuse::AfterWait => claim.ending().is_some() && !claim.is_granted(),
+            KeyReuse::Always => claim.ending().is_some(),
+        };
+        if is_free_again {
+            return Ok(None);
+        }
         if self.is_spent_unused(cix) {
             return Err(Refusal::KeySpent { how: Ending::Withdrawn });
         }

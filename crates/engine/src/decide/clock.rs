@@ -64,6 +64,10 @@ impl Engine {
                 }
             },
             Command::Spend(spend) => self.state.named(self.state.resource(&spend.resource)?, &spend.key),
+            Command::ViewHolding { resource, key } => {
+                let rix = self.state.resource(resource)?;
+                key.as_ref().map_or_else(|| self.state.lowest_holder(rix), |key| self.state.named(rix, key))
+            }
             Command::Unlock { resource, .. } => self.state.lock_holder(self.state.resource(resource)?),
             Command::Revoke { resource, which } => self.revocable(resource, *which),
             Command::Renew { claim, .. }

@@ -45,6 +45,9 @@ impl Engine {
             Command::HandBack { claim, heard_by_nobody } => Ok(self.hand_back(now, claim, heard_by_nobody, out)),
             Command::ViewResource { resource } => self.answer_resource(now, &resource),
             Command::ViewPlace { resource, name } => self.answer_place(now, &resource, &name),
+            Command::ViewHolding { resource, key } => {
+                Ok(Reply::Holding(Box::new(self.state.view_holding(now, &resource, key.as_ref()))))
+            }
             Command::ViewLease { resource, claim } => {
                 let cix = self.held_lease(now, &resource, claim).map_err(|_| Refusal::NoSuchClaim)?;
                 Ok(Reply::Lease(self.state.view_lease(now, cix)))

@@ -25,9 +25,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, Labeling,
-    Limits, Moment, Options, Outbox, Particulars, Patience, Quota, Renewal, ResourceKey, Retelling, Revocable, Spend,
-    StatusFilter, Time, Token, Update, Wall, Wish,
+    Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, KeyReuse,
+    Labeling, Limits, Moment, Options, Outbox, Particulars, Patience, Quota, Renewal, ResourceKey, Retelling,
+    Revocable, Spend, StatusFilter, Time, Token, Update, Wall, Wish,
 };
 
 use crate::render::{Names, WALL_START, time};
@@ -299,6 +299,15 @@ impl Play {
                 let acquire = self.acquire(claimed, "timeout", &mut words, suffix);
                 Command::Acquire(Box::new(Acquire { patience: Patience::Standing, ..acquire }))
             }
+            // A claim that waits with its caller's connection.
+            "take" => {
+                let claimed = claimed(words.take());
+                Command::Acquire(Box::new(self.acquire(claimed, "timeout", &mut words, suffix)))
+            }
+            "holding" => {
+                let resource = claimed(words.take());
+                Command::ViewHolding { resource, key: words.option("key").map(Arc::from) }
+            }
             "lock" => {
                 let lock = lock(words.take());
                 Command::Acquire(Box::new(self.acquire(lock, "ttl", &mut words, suffix)))
@@ -398,6 +407,7 @@ impl Play {
                 waiting_max: words
                     .option("waiting")
                     .map_or(u32::MAX, |word| word.parse().expect("a quota is a number")),
+                ..Quota::NONE
             },
             options: Options {
                 renewal: match words.option("renew") {
@@ -406,6 +416,12 @@ impl Play {
                     Some(word) => Renewal::Only(token(word)),
                 },
                 keep_us: words.duration("keep").unwrap_or(0),
+                key_reuse: match words.option("reuse") {
+                    None => KeyReuse::Never,
+                    Some("after-wait") => KeyReuse::AfterWait,
+                    Some("always") => KeyReuse::Always,
+                    Some(other) => panic!("no key is reused {other}"),
+                },
                 former_fingerprint: words.option("former").map(|word| word.parse().expect("a body is a number here")),
                 particulars: Particulars {
                     holder: words.option("holder").map(Arc::from),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, Holder, HolderLine, HolderState, Inspection,
-    Lease, LeaseView, LockNews, LockView, Names as EffectNames, Particulars, PlaceView, Refusal, Reply, ResourceKey,
-    ResourceLine, ResourceView, Time, WaiterLine, Wall, What,
+    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, Holder, HolderLine, HolderState, HoldingView,
+    Inspection, Lease, LeaseView, LockNews, LockView, Names as EffectNames, Particulars, PlaceView, Refusal, Reply,
+    ResourceKey, ResourceLine, ResourceView, Time, WaiterLine, Wall, What,
 };
 
 use crate::words::duration;
@@ -143,6 +143,16 @@ impl Names {
                 let at = queue_position.map_or("not in line".into(), |at| format!("number {at} in line"));
                 let holder = holder.as_ref().map_or(String::new(), |holder| format!(", held by {holder}"));
                 format!("{at}, {waiting} waiting{holder}{}: {}", eta(*eta_us), self.reply(seen))
+            }
+            Reply::Holding(view) => {
+                let HoldingView { capacity, in_use, waiting, latest, holder, keyed } = &**view;
+                let show = |view: &Option<ClaimView>| {
+                    view.as_ref().map_or_else(|| "none".to_owned(), |view| self.claim_view(view))
+                };
+                let (holder, keyed) = (show(holder), show(keyed));
+                format!(
+                    "{in_use} of {capacity} held, {waiting} waiting, the latest is {latest}; held by {holder}; of the key: {keyed}"
+                )
             }
             Reply::Claim(view) => self.claim_view(view),
             Reply::ClaimEnded(how) => format!("claim ended: {how:?}"),

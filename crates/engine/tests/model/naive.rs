@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, IdempotencyKey, Kind,
-    Labeling, Lease, Limits, LockNews, Moment, Options, Particulars, Patience, Quota, Refusal, Renewal, Reply,
+    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, IdempotencyKey, KeyReuse,
+    Kind, Labeling, Lease, Limits, LockNews, Moment, Options, Particulars, Patience, Quota, Refusal, Renewal, Reply,
     ResourceFact, ResourceKey, Revocable, Spend, Spent, Status, Time, Token, Update, Wall, Wish,
 };
 
@@ -85,6 +85,9 @@ impl Naive {
             }
             Command::Unlock { resource, client, token } => self.unlock(now, &resource, &client, token),
             Command::Spend(spend) => self.spend(now, *spend),
+            Command::ViewHolding { resource, key } => {
+                Ok(Reply::Holding(Box::new(self.view_holding(now, &resource, key.as_ref()))))
+            }
             Command::ViewPlace { resource, name } => self.answer_place(now, &resource, &name),
             Command::Update { claim, update } => self.update(now, claim, update),
             Command::Mark => Ok(Reply::Done),
@@ -298,6 +301,12 @@ impl Naive {
         let Some(key) = &asked.key else { return Ok(None) };
         let Some(at) = self.find_key(&asked.resource, &key.name) else { return Ok(None) };
         let row = &self.claims[at];
+        let has_ended = matches!(row.status, Status::Ended(_));
+        match asked.options.key_reuse {
+            KeyReuse::AfterWait if has_ended && row.granted.is_none() => return Ok(None),
+            KeyReuse::Always if has_ended => return Ok(None),
+            KeyReuse::Never | KeyReuse::AfterWait | KeyReuse::Always => {}
+        }
         let is_unused = row.resource.kind() != Kind::Claim && row.granted.is_none();
         let earlier = row.key.as_ref().map(|key| key.fingerprint);
         let is_same = earlier == Some(key.fingerprint) || earlier == asked.options.former_fingerprint;
@@ -476,6 +485,10 @@ impl Naive {
 
     fn enqueue(&mut self, now: Moment, asked: Acquire, wait_until: Time) -> usize {
         self.resource_row(&asked.resource);
+        // A key names one claim, the last one that was made under it.
+        if let Some(at) = asked.key.as_ref().and_then(|key| self.find_key(&asked.resource, &key.name)) {
+            self.claims[at].key = None;
+        }
         self.last_order += 1;
         let is_shown = asked.resource.kind() == Kind::Claim;
         self.claims.push(ClaimFact {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, History, Holder, Kind, LeaseView, LockHolder,
-    LockNews, LockView, Moment, PlaceView, Refusal, Reply, ResourceKey, ResourcePage, ResourceView, Status,
-    StatusFilter, Wall,
+    Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, History, Holder, HoldingView, Kind, LeaseView,
+    LockHolder, LockNews, LockView, Moment, PlaceView, Refusal, Reply, ResourceKey, ResourcePage, ResourceView, Status,
+    StatusFilter, Token, Wall,
 };
 
 use crate::naive::Naive;
@@ -88,6 +88,20 @@ impl Naive {
         let is_configured = self.resources.iter().any(|row| row.resource == *key && row.configured);
         let is_wanted = |row: &ClaimFact| row.resource == *key && (holds(row) || row.status == Status::Waiting);
         is_configured || (key.kind() == Kind::Claim && self.claims.iter().any(is_wanted))
+    }
+
+    pub(crate) fn view_holding(&self, now: Moment, key: &ResourceKey, name: Option<&Arc<str>>) -> HoldingView {
+        let row = self.resources.iter().find(|row| row.resource == *key);
+        let holder = self.holders(key).min_by_key(|row| row.slot).map(|row| row.claim);
+        let keyed = name.and_then(|name| self.find_key(key, name));
+        HoldingView {
+            capacity: row.map_or(1, |row| row.capacity),
+            in_use: u32::try_from(self.holders(key).count()).expect("few hold"),
+            waiting: self.waiting_for(key),
+            latest: row.map_or(Token(0), |row| row.last_token),
+            holder: holder.and_then(|id| self.find(id)).map(|at| self.view_claim(now, at)),
+            keyed: keyed.map(|at| self.view_claim(now, at)),
+        }
     }
 
     pub(crate) fn waiting_for(&self, key: &ResourceKey) -> u32 {

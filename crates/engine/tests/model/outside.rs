@@ -2,11 +2,12 @@
 //! neither from its tables nor from the naive model. One paragraph a promise, named as in the list of what must hold
 //! (S1, S2, …, L1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimId, Claimed, Command, Ending, Fact, Kind, Lease, Moment, Renewal, ResourceKey, Status, Token,
+    Acquire, Change, ClaimId, Claimed, Command, Ending, Fact, KeyReuse, Kind, Lease, Moment, Renewal, ResourceKey,
+    Status, Token,
 };
 
 /// The knowledge of an outsider, from the changes alone.
@@ -19,6 +20,8 @@ pub(crate) struct Outside {
     last_tokens: BTreeMap<ResourceKey, Token>,
     /// The claim that each idempotency key stands for, as long as there is one.
     keys: BTreeMap<(ResourceKey, Arc<str>), ClaimId>,
+    /// Every claim that ever had a slot.
+    granted: BTreeSet<ClaimId>,
 }
 
 #[derive(Debug)]
@@ -49,11 +52,24 @@ impl Outside {
             Change::Claimed(claimed) => {
                 if let Some(key) = &claimed.key {
                     let earlier = self.keys.insert((claimed.resource.clone(), Arc::clone(&key.name)), claimed.claim);
-                    assert_eq!(earlier, None, "S13: one effect per idempotency key");
+                    let may_reuse = |former: ClaimId| {
+                        let has_ended = self.held(former).is_none() && !self.waits(former);
+                        let Some(Command::Acquire(acquire)) = command else { return false };
+                        has_ended
+                            && match acquire.options.key_reuse {
+                                KeyReuse::Never => false,
+                                KeyReuse::AfterWait => !self.granted.contains(&former),
+                                KeyReuse::Always => true,
+                            }
+                    };
+                    assert!(earlier.is_none_or(may_reuse), "S13: one effect per idempotency key");
                 }
                 self.waiting.push((**claimed).clone());
             }
-            Change::Granted { claim, slot, token, lease } => self.see_granted(*claim, *slot, *token, *lease),
+            Change::Granted { claim, slot, token, lease } => {
+                self.granted.insert(*claim);
+                self.see_granted(*claim, *slot, *token, *lease);
+            }
             Change::Renewed { claim, lease } => {
                 let held = self.held_mut(*claim).expect("S7: only a holder renews");
                 held.lapsed = false;
@@ -159,6 +175,10 @@ impl Outside {
 
     fn holders(&self, resource: &ResourceKey) -> impl Iterator<Item = &Held> {
         self.holding.iter().filter(move |held| held.claimed.resource == *resource)
+    }
+
+    fn waits(&self, claim: ClaimId) -> bool {
+        self.waiting.iter().any(|waiting| waiting.claim == claim)
     }
 
     fn held(&self, claim: ClaimId) -> Option<&Held> {

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, Kind, Labeling, Limits,
-    Options, Particulars, Patience, Quota, Renewal, ResourceKey, Revocable, Spend, StatusFilter, Time, Token, Update,
-    Wall, Wish,
+    Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, KeyReuse, Kind, Labeling,
+    Limits, Options, Particulars, Patience, Quota, Renewal, ResourceKey, Revocable, Spend, StatusFilter, Time, Token,
+    Update, Wall, Wish,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -50,7 +50,8 @@ pub(crate) enum Op {
     Configure { resource: u8, capacity: u32, label: u8 },
     Unconfigure { resource: u8 },
     Borrow { pool: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)>, named: bool },
-    Claim { resource: u8, ttl_us: u64, key: Option<(u8, u64)>, with_metadata: bool, terms: (u64, u64) },
+    Claim { resource: u8, ttl_us: u64, wait: Wait, key: Option<(u8, u64)>, with_metadata: bool, terms: (u64, u64) },
+    ViewHolding { resource: u8, key: Option<u8> },
     Lock { job: u8, client: u8, ttl_us: u64, wait_us: u64, keep_us: u64, key: Option<(u8, u64)>, renews: Grant },
     Spend { resource: u8, key: u8, client: Option<u8> },
     ViewPlace { resource: u8, name: u8 },
@@ -69,6 +70,13 @@ pub(crate) enum Op {
     ViewClaim { whose: Whose },
     ListClaims { query: ClaimQuery },
     ListResources { after: Option<u8>, limit: usize, scan_max: usize },
+}
+
+/// How a claim waits, and whether its key may be used again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    Standing,
+    For(u64, KeyReuse),
 }
 
 /// Which grant of a lock a step is about.
@@ -185,9 +193,13 @@ fn op() -> impl Strategy<Value = Op> {
         14 => (0..POOLS, ttl_us(), wait_us(), keep_us(), key(), proptest::bool::weighted(0.2)).prop_map(
             |(pool, ttl_us, wait_us, keep_us, key, named)| Op::Borrow { pool, ttl_us, wait_us, keep_us, key, named },
         ),
-        12 => (0..CLAIMED, claim_ttl_us(), key(), any::<bool>(), terms()).prop_map(
-            |(resource, ttl_us, key, with_metadata, terms)| Op::Claim { resource, ttl_us, key, with_metadata, terms },
+        14 => (0..CLAIMED, claim_ttl_us(), wait(wait_us()), key(), any::<bool>(), terms()).prop_map(
+            |(resource, ttl_us, wait, key, with_metadata, terms)| {
+                Op::Claim { resource, ttl_us, wait, key, with_metadata, terms }
+            },
         ),
+        2 => (0..CLAIMED, option::weighted(0.8, 0..2u8))
+            .prop_map(|(resource, key)| Op::ViewHolding { resource, key }),
         14 => (0..LOCKS, client(), ttl_us(), wait_us(), keep_us(), key(), grant()).prop_map(
             |(job, client, ttl_us, wait_us, keep_us, key, renews)| Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews },
         ),
@@ -219,6 +231,14 @@ fn op() -> impl Strategy<Value = Op> {
 /// The `wait_ttl` and `confirm` of a claim.
 fn terms() -> impl Strategy<Value = (u64, u64)> {
     (select(vec![0u64, 0, 0, 3, 4, 8, 16]), select(vec![0u64, 0, 1, 3, 6]))
+}
+
+fn wait(wait_us: impl Strategy<Value = u64>) -> impl Strategy<Value = Wait> {
+    let reuse = select(vec![KeyReuse::Never, KeyReuse::AfterWait, KeyReuse::AfterWait, KeyReuse::Always]);
+    (any::<bool>(), wait_us, reuse).prop_map(|(is_standing, wait_us, reuse)| match is_standing {
+        true => Wait::Standing,
+        false => Wait::For(wait_us, reuse),
+    })
 }
 
 fn grant() -> impl Strategy<Value = Grant> {
@@ -328,13 +348,24 @@ impl Op {
                 let metadata = (named && wait_us > 0).then(|| Arc::from("[1]"));
                 Command::Acquire(Box::new(Acquire { key, client, quota, options, metadata, ..asked }))
             }
-            Op::Claim { resource: nth, ttl_us, key, with_metadata, terms: (wait_ttl_us, confirm_us) } => {
+            Op::Claim { resource: nth, ttl_us, wait, key, with_metadata, terms: (wait_ttl_us, confirm_us) } => {
                 let metadata = with_metadata.then(|| Arc::from("{\"why\":1}"));
-                let asked = acquire(resource(POOLS + nth), ttl_us, Patience::Standing);
+                // The terms are those of a claim that stands by itself.
+                let (patience, key_reuse, particulars) = match wait {
+                    Wait::Standing => {
+                        let particulars = Particulars { holder: None, wait_ttl_us, confirm_us };
+                        (Patience::Standing, KeyReuse::Never, particulars)
+                    }
+                    Wait::For(wait_us, key_reuse) => (Patience::For { wait_us }, key_reuse, Particulars::default()),
+                };
+                let asked = acquire(resource(POOLS + nth), ttl_us, patience);
                 let (client, quota, key) = (owner(ttl_us), quota(ttl_us), key.map(idempotency_key));
-                let particulars = Particulars { holder: None, wait_ttl_us, confirm_us };
-                let options = Options { particulars, ..Options::default() };
+                let options = Options { particulars, key_reuse, ..Options::default() };
                 Command::Acquire(Box::new(Acquire { key, metadata, client, quota, options, ..asked }))
+            }
+            Op::ViewHolding { resource: nth, key } => {
+                let key = key.map(|name| idempotency_key((name, 0)).name);
+                Command::ViewHolding { resource: resource(POOLS + nth), key }
             }
             Op::Lock { job, client, ttl_us, wait_us, keep_us, key, renews } => {
                 let asked = acquire(resource(POOLS + CLAIMED + job), ttl_us, Patience::For { wait_us });
@@ -452,8 +483,8 @@ fn owner(ttl_us: u64) -> Option<Arc<str>> {
 /// How much an owner may have: mostly no limit, sometimes little.
 fn quota(ttl_us: u64) -> Quota {
     match ttl_us {
-        4 => Quota { live_max: 2, waiting_max: 1 },
-        9 => Quota { live_max: 4, waiting_max: 0 },
+        4 => Quota { live_max: 2, waiting_max: 1, ..Quota::NONE },
+        9 => Quota { live_max: 4, waiting_max: 0, ..Quota::NONE },
         _ => Quota::NONE,
     }
 }

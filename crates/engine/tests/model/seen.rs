@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use leasehold_engine::{
-    Answer, Change, Command, Ending, Fact, FenceView, Kind, LockNews, Refusal, Reply, Spent, Status,
+    Answer, Change, ClaimStatus, Command, Ending, Fact, FenceView, Kind, LockNews, Refusal, Reply, Spent, Status,
 };
 
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 81] = [
+const WANTED: [&str; 85] = [
     "change: confirmed",
     "change: labeled",
     "answer: an estimate",
@@ -28,6 +28,10 @@ const WANTED: [&str; 81] = [
     "answer: gave up a place",
     "answer: spent nothing",
     "answer: place in line",
+    "answer: holding, no claim of the key",
+    "answer: holding, the key waits",
+    "answer: holding, the key holds",
+    "answer: holding, the key has ended",
     "answer: not in line",
     "refused: no longer held",
     "answer: acquired from another",
@@ -260,6 +264,12 @@ impl Seen {
                 Reply::Spent(Spent::Held) => "answer: spent a lease",
                 Reply::Spent(Spent::Waited) => "answer: gave up a place",
                 Reply::Spent(Spent::Nothing) => "answer: spent nothing",
+                Reply::Holding(view) => match view.keyed.as_ref().map(|view| view.status) {
+                    None => "answer: holding, no claim of the key",
+                    Some(ClaimStatus::Waiting) => "answer: holding, the key waits",
+                    Some(ClaimStatus::Active) => "answer: holding, the key holds",
+                    Some(ClaimStatus::Ended(_)) => "answer: holding, the key has ended",
+                },
                 Reply::Place(place) if place.queue_position.is_some() => "answer: place in line",
                 Reply::Place(_) => "answer: not in line",
                 Reply::Waiting(_) => "answer: waiting",

@@ -374,6 +374,7 @@ fn told_claim(reply: &Reply) -> Option<ClaimId> {
         | Reply::Unlocked
         | Reply::Spent(_)
         | Reply::Place(_)
+        | Reply::Holding(_)
         | Reply::ClaimEnded(_)
         | Reply::Claims(_)
         | Reply::Resources(_)
@@ -409,16 +410,16 @@ enum Asked {
 impl Asked {
     fn of(command: &Command) -> Asked {
         match command {
-            Command::Acquire(acquire) => match acquire.resource.kind() {
-                Kind::Pool | Kind::Lock => Asked::Slot {
+            Command::Acquire(acquire) => match (acquire.resource.kind(), acquire.patience) {
+                (Kind::Claim, Patience::Standing) => Asked::Turn { id: acquire.id },
+                (Kind::Pool | Kind::Lock | Kind::Claim, patience) => Asked::Slot {
                     resource: acquire.resource.clone(),
                     id: acquire.id,
-                    wait_us: match acquire.patience {
+                    wait_us: match patience {
                         Patience::For { wait_us } => wait_us,
                         Patience::Standing => u64::MAX,
                     },
                 },
-                Kind::Claim => Asked::Turn { id: acquire.id },
             },
             Command::Update { claim, update } if update.status == Some(Wish::Active) => {
                 Asked::Activation { claim: *claim, update: *update }

@@ -74,7 +74,7 @@ pub(crate) enum Rule {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 36] = [
+pub(crate) static KEYS: [Key; 37] = [
     Key {
         name: "listen",
         rule: Rule::Address,
@@ -164,6 +164,12 @@ pub(crate) static KEYS: [Key; 36] = [
         rule: Rule::Duration(S_US..=10_000 * D_US),
         default: Default::Of(|s| format_us(s.timeout_max_us)),
         help: "Longer timeouts and ttls of claims are cut to this",
+    },
+    Key {
+        name: "fleetlock_ttl",
+        rule: Rule::Duration(S_US..=3650 * D_US),
+        default: Default::Unset("for ever"),
+        help: "How long a machine that reboots may hold its slot of a FleetLock group",
     },
     Key {
         name: "metadata_max",

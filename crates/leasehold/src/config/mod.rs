@@ -166,6 +166,7 @@ impl Chosen {
             wait_max_us: self.duration("wait_max")?,
             count_max: self.integer("count_max")?,
             timeout_max_us: self.duration("timeout_max")?,
+            fleetlock_ttl_us: self.optional_duration("fleetlock_ttl")?,
             metadata_max: usize::try_from(self.size("metadata_max")?.expect("it has a default"))
                 .expect("its range fits"),
             retain_finished_us: self.duration("retain_finished")?,
@@ -253,8 +254,12 @@ impl Chosen {
     }
 
     fn duration(&self, name: &str) -> Result<u64, ConfigError> {
+        Ok(self.optional_duration(name)?.expect("only asked for keys that have a default"))
+    }
+
+    fn optional_duration(&self, name: &str) -> Result<Option<u64>, ConfigError> {
         let Rule::Duration(range) = &self.entry(name).0.rule else { panic!("{name} is no duration") };
-        self.required(name, |text| keys::read_duration(text, range))
+        self.optional(name, |text| keys::read_duration(text, range))
     }
 
     fn integer(&self, name: &str) -> Result<u64, ConfigError> {

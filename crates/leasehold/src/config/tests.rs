@@ -101,6 +101,7 @@ fn every_key_can_be_set_in_every_way() {
         ("wait_max", "90s", r#""1m30s""#),
         ("count_max", "20", "20"),
         ("timeout_max", "7d", r#""168h""#),
+        ("fleetlock_ttl", "30m", r#""30m""#),
         ("metadata_max", "2048", r#""2KiB""#),
         ("state_max", "1GiB", r#""1GiB""#),
         ("retain_finished", "0s", r#""0s""#),

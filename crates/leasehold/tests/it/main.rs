@@ -16,6 +16,7 @@ mod deploy;
 mod events;
 #[cfg(target_os = "linux")]
 mod faults;
+mod fleetlock;
 mod gone;
 mod history;
 mod hostile;

@@ -109,6 +109,13 @@ async fn hidden(caller: &Caller, driver: &Handle, claim: ClaimId) -> Problem {
     }
 }
 
+/// Makes an idempotency key the caller's own.
+pub(crate) fn sign_key(key: &mut Arc<str>, caller: &Caller) {
+    if let Some(name) = caller.identity.name() {
+        *key = own_key(name, key);
+    }
+}
+
 /// Puts the caller's name into a command.
 pub(crate) fn sign_command(command: &mut Command, caller: &Caller) -> Result<(), Problem> {
     match command {

@@ -179,6 +179,7 @@ fn action_of(command: &Command) -> Option<(&'static str, On<'_>)> {
         | Command::HandBack { .. }
         | Command::ViewResource { .. }
         | Command::ViewPlace { .. }
+        | Command::ViewHolding { .. }
         | Command::ViewLease { .. }
         | Command::ViewClaim { .. }
         | Command::ListClaims(_)

@@ -47,6 +47,7 @@ pub(crate) fn need_of(command: &Command) -> Need<'_> {
         Command::Update { claim, .. } => Need::ClaimChanged(*claim),
         Command::ViewResource { resource }
         | Command::ViewPlace { resource, .. }
+        | Command::ViewHolding { resource, .. }
         | Command::ViewLease { resource, .. }
         | Command::ViewFence { resource, .. } => Need::One(Action::Inspect, target(resource)),
         Command::ViewClaim { claim } => Need::ClaimShown(*claim),

@@ -22,6 +22,7 @@ pub(super) fn whose(command: &Command) -> Whose<'_> {
         | Command::Revoke { resource, .. }
         | Command::ViewResource { resource }
         | Command::ViewPlace { resource, .. }
+        | Command::ViewHolding { resource, .. }
         | Command::ViewLease { resource, .. }
         | Command::ViewFence { resource, .. }
         | Command::Inspect { resource } => Whose::Resource(resource),

@@ -61,6 +61,11 @@ pub(crate) trait Face {
     /// Where each endpoint is served.
     fn endpoints() -> Rows<Self::Endpoint>;
 
+    /// Said to callers that come with a method which is not served at the path of this endpoint.
+    fn hint(_endpoint: Self::Endpoint) -> Option<&'static str> {
+        None
+    }
+
     /// The callers that an endpoint is for, and so the listener that serves it.
     fn class(endpoint: Self::Endpoint) -> Class;
 

@@ -7,7 +7,7 @@ use http::Response;
 
 use super::class::{Audience, Class};
 use super::face::{Face, Received, Service};
-use super::{claims, dashboard, docs, health, lock, pools, sign_on, watch};
+use super::{claims, dashboard, docs, fleetlock, health, lock, pools, sign_on, terraform, watch};
 use crate::auth::{Admission, Caller, Change, From, Guarded, Need};
 use crate::http::router;
 use crate::http::{Body, Problem, RequestId};
@@ -32,7 +32,7 @@ macro_rules! faces {
         fn all_endpoints() -> Vec<router::Endpoint<Endpoint>> {
             let mut all = Vec::new();
             $(all.extend(<$face>::endpoints().into_iter().map(|(method, pattern, endpoint)| {
-                router::Endpoint::new(method, pattern, Endpoint::$name(endpoint))
+                router::Endpoint::new(method, pattern, Endpoint::$name(endpoint)).hinting(<$face>::hint(endpoint))
             }));)+
             all
         }
@@ -127,6 +127,8 @@ faces! {
     Pools: pools::Pools,
     Claims: claims::Claims,
     Lock: lock::Lock,
+    Terraform: terraform::Terraform,
+    FleetLock: fleetlock::FleetLock,
     Watch: watch::Watch,
     Dashboard: dashboard::Dashboard,
     Docs: docs::Docs,

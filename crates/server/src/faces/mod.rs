@@ -17,6 +17,7 @@ mod denial;
 mod docs;
 pub(crate) mod ended;
 mod face;
+mod fleetlock;
 mod header;
 mod health;
 mod list;
@@ -25,6 +26,7 @@ mod page;
 mod pools;
 mod sign_on;
 mod terms;
+mod terraform;
 mod watch;
 
 use std::fmt;

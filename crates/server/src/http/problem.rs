@@ -65,11 +65,12 @@ impl Problem {
     }
 
     /// 405, with the methods that do work.
-    pub fn wrong_method(method: &http::Method, allow: HeaderValue) -> Self {
+    pub fn wrong_method(method: &http::Method, allow: HeaderValue, hint: Option<&str>) -> Self {
         let allowed = allow.to_str().expect("a list of method names is ASCII");
         // Clients can make up methods, so only a short part is repeated.
         let name: String = method.as_str().chars().take(20).collect();
-        let reason = format!("method {name} is not allowed here, use {allowed}");
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        let reason = format!("method {name} is not allowed here, use {allowed}{hint}");
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, reason).with(Remedy::Allow(allow))
     }
 
@@ -196,7 +197,7 @@ mod tests {
     fn each_remedy_is_a_header() {
         let allow = HeaderValue::from_static("GET, HEAD");
         for (problem, status, header, value) in [
-            (Problem::wrong_method(&Method::POST, allow), 405, "allow", "GET, HEAD"),
+            (Problem::wrong_method(&Method::POST, allow, None), 405, "allow", "GET, HEAD"),
             (Problem::unavailable("starting", 2), 503, "retry-after", "2"),
             (Problem::too_many("slower", 3), 429, "retry-after", "3"),
             (Problem::unauthorized("who", HeaderValue::from_static("Bearer")), 401, "www-authenticate", "Bearer"),
@@ -221,7 +222,7 @@ mod tests {
     #[test]
     fn a_made_up_method_is_cut() {
         let method = Method::from_bytes(&[b'A'; 100]).unwrap();
-        let problem = Problem::wrong_method(&method, HeaderValue::from_static("GET"));
+        let problem = Problem::wrong_method(&method, HeaderValue::from_static("GET"), None);
         assert_eq!(problem.reason, "method AAAAAAAAAAAAAAAAAAAA is not allowed here, use GET");
     }
 }

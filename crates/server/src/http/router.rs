@@ -14,11 +14,19 @@ pub struct Endpoint<T> {
     /// `/l/{id}/borrow`. A trailing slash is another path: list both where both work.
     pub pattern: &'static str,
     pub handler: T,
+    /// Said to a caller that comes with another method.
+    pub hint: Option<&'static str>,
 }
 
 impl<T> Endpoint<T> {
     pub fn new(method: Method, pattern: &'static str, handler: T) -> Self {
-        Endpoint { method, pattern, handler }
+        Endpoint { method, pattern, handler, hint: None }
+    }
+
+    /// The same, with a word for callers that come with another method.
+    #[must_use]
+    pub fn hinting(self, hint: Option<&'static str>) -> Self {
+        Endpoint { hint, ..self }
     }
 }
 
@@ -47,6 +55,7 @@ struct Path {
     endpoints: Vec<usize>,
     /// The value of `Allow`: the methods of those endpoints, and HEAD where there is GET.
     allow: HeaderValue,
+    hint: Option<&'static str>,
 }
 
 /// The segments of a path that stand for something, as they came.
@@ -84,6 +93,7 @@ impl<T> Router<T> {
             .into_iter()
             .map(|(_, indices)| Path {
                 allow: allow(indices.iter().map(|&i| &endpoints[i].method)),
+                hint: indices.iter().find_map(|&i| endpoints[i].hint),
                 endpoints: indices,
             })
             .collect();
@@ -99,7 +109,7 @@ impl<T> Router<T> {
         let index = wanted(method).or_else(|| if *method == Method::HEAD { wanted(&Method::GET) } else { None });
         match index {
             Some(&index) => Ok((&self.endpoints[index], Params(found.params))),
-            None => Err(Problem::wrong_method(method, path.allow.clone())),
+            None => Err(Problem::wrong_method(method, path.allow.clone(), path.hint)),
         }
     }
 

@@ -18,17 +18,22 @@ pub(crate) enum Dialect {
     Pools,
     Claims,
     Lock,
+    Terraform,
+    FleetLock,
     Other,
 }
 
 impl Dialect {
-    const ALL: [Dialect; 4] = [Dialect::Pools, Dialect::Claims, Dialect::Lock, Dialect::Other];
+    const ALL: [Dialect; 6] =
+        [Dialect::Pools, Dialect::Claims, Dialect::Lock, Dialect::Terraform, Dialect::FleetLock, Dialect::Other];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Dialect::Pools => "pools",
             Dialect::Claims => "claims",
             Dialect::Lock => "lock",
+            Dialect::Terraform => "terraform",
+            Dialect::FleetLock => "fleetlock",
             Dialect::Other => "other",
         }
     }
@@ -37,7 +42,7 @@ impl Dialect {
     fn kind(self) -> &'static str {
         match self {
             Dialect::Pools => Kind::Pool.as_str(),
-            Dialect::Claims => Kind::Claim.as_str(),
+            Dialect::Claims | Dialect::Terraform | Dialect::FleetLock => Kind::Claim.as_str(),
             Dialect::Lock => Kind::Lock.as_str(),
             Dialect::Other => "none",
         }
@@ -64,9 +69,9 @@ struct DialectLabels {
 }
 
 /// The statuses this service answers with, which bounds the label. (One that is missing here is still counted.)
-const STATUSES: [u16; 25] = [
-    200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 414, 415, 421, 422, 429, 431, 500, 502,
-    503, 504,
+const STATUSES: [u16; 26] = [
+    200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410, 412, 413, 414, 415, 421, 422, 423, 429, 431, 500,
+    502, 503, 504,
 ];
 
 /// Shown from the start: alerts look at how these grow, and growth from nothing is not seen.

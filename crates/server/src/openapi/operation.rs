@@ -18,12 +18,23 @@ pub(crate) enum Tag {
     Claims,
     Resources,
     Lock,
+    Terraform,
+    FleetLock,
     Observe,
     Service,
 }
 
 impl Tag {
-    pub(crate) const ALL: [Tag; 6] = [Tag::Pools, Tag::Claims, Tag::Resources, Tag::Lock, Tag::Observe, Tag::Service];
+    pub(crate) const ALL: [Tag; 8] = [
+        Tag::Pools,
+        Tag::Claims,
+        Tag::Resources,
+        Tag::Lock,
+        Tag::Terraform,
+        Tag::FleetLock,
+        Tag::Observe,
+        Tag::Service,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -31,6 +42,8 @@ impl Tag {
             Tag::Claims => "Claims",
             Tag::Resources => "Resources",
             Tag::Lock => "Lock",
+            Tag::Terraform => "Terraform",
+            Tag::FleetLock => "FleetLock",
             Tag::Observe => "Observe",
             Tag::Service => "Service",
         }
@@ -50,6 +63,14 @@ impl Tag {
             Tag::Lock => {
                 "One holder, who keeps the lock by renewing and gets a grace period to come back in. Everything is in the \
                  query, so that a line of curl is enough."
+            }
+            Tag::Terraform => {
+                "The lock of Terraform's and OpenTofu's HTTP backend, over the claimed resource `tf/NAME`. Its methods are \
+                 `LOCK` and `UNLOCK`, for which OpenAPI has no place: they are listed under `x-additionalOperations`."
+            }
+            Tag::FleetLock => {
+                "The protocol by which machines ask for leave to reboot (Zincati, Flatcar), over the claimed resource \
+                 `fleetlock/GROUP`."
             }
             Tag::Observe => {
                 "For observers and operators: everything that is held, waited for and happening, whatever the \

@@ -117,6 +117,11 @@ impl Schema {
         Schema::of("object").with("properties", Map::new())
     }
 
+    /// An object of any members, with strings of these names among them.
+    pub(crate) fn of_any_members(names: &[&str]) -> Self {
+        Schema::of("object").with("required", names.to_vec())
+    }
+
     /// A member that is always there.
     #[must_use]
     pub(crate) fn member(mut self, name: &str, schema: Schema) -> Self {

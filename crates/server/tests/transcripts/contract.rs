@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::client::Answer;
 
+/// Where methods stand that OpenAPI has no place for.
+const ADDITIONAL: &str = "x-additionalOperations";
+
 /// The document, with what it takes to look things up in it.
 pub(crate) struct Contract {
     document: Value,
@@ -77,7 +80,7 @@ impl Contract {
         let path = target.split('?').next().unwrap_or_default();
         let method = if method == "HEAD" { "get" } else { &method.to_lowercase() };
         let (pattern, item) = self.document["paths"].as_object()?.iter().find(|(pattern, _)| matches(pattern, path))?;
-        let operation = item.get(method)?;
+        let operation = item.get(method).or_else(|| item[ADDITIONAL].get(method.to_uppercase()))?;
         let id = operation["operationId"].as_str().unwrap_or(pattern);
         Some((id.to_owned(), operation))
     }
@@ -85,7 +88,10 @@ impl Contract {
     /// The statuses that each operation lists by itself, not by reference to those that any call may get.
     pub(crate) fn own_statuses(&self) -> Vec<(String, String)> {
         let items = self.document["paths"].as_object().into_iter().flat_map(serde_json::Map::values);
-        let operations = items.filter_map(Value::as_object).flat_map(serde_json::Map::values);
+        let operations = items.filter_map(Value::as_object).flatten().flat_map(|(name, operation)| match &**name {
+            ADDITIONAL => operation.as_object().into_iter().flat_map(serde_json::Map::values).collect(),
+            _ => vec![operation],
+        });
         let mut all = Vec::new();
         for operation in operations {
             let id = operation["operationId"].as_str().expect("operations have ids");

@@ -71,6 +71,7 @@ impl Service {
             "max-count" => settings.count_max = u64::try_from(count()).expect("a count fits"),
             "retain-finished" => settings.retain_finished_us = us(),
             "max-timeout" => settings.timeout_max_us = us(),
+            "fleetlock-ttl" => settings.fleetlock_ttl_us = Some(us()),
             "max-metadata" => settings.metadata_max = count(),
             "max-state" => self.state_max = u64::try_from(count()).expect("a count fits"),
             "retain-max" => settings.retain_max = count(),

@@ -132,6 +132,7 @@ impl Ledger {
             }
             Reply::Spent(_)
             | Reply::Place(_)
+            | Reply::Holding(_)
             | Reply::Claims(_)
             | Reply::Resources(_)
             | Reply::Unconfigured(_)

@@ -173,6 +173,7 @@ impl World {
             | Command::Mark
             | Command::Spend(_)
             | Command::ViewPlace { .. }
+            | Command::ViewHolding { .. }
             | Command::ViewResource { .. }
             | Command::ViewLease { .. }
             | Command::ListClaims(_)

@@ -88,6 +88,7 @@ impl World {
             | Reply::Unlocked
             | Reply::Spent(_)
             | Reply::Place(_)
+            | Reply::Holding(_)
             | Reply::ClaimEnded(_)
             | Reply::Claims(_)
             | Reply::Resources(_)

@@ -82,6 +82,8 @@ impl World {
         let claim = self.it.ask(Some(&self.owner), "POST", "/v1/claims/", &body).expect(201);
         let lock = format!("/lock?job={resource}&client=owner");
         self.it.ask(Some(&self.owner), "POST", &lock, "").expect(200);
+        let lock = r#"{"ID": "the-owners"}"#;
+        self.it.ask(Some(&self.owner), "LOCK", &format!("/tf/{resource}"), lock).expect(200);
         Things { pool, lease: lease.text("lease"), resource, claim: claim.text("id"), token: claim.number("token") }
     }
 
@@ -103,6 +105,9 @@ impl World {
             // It ends the claim of a key, and a key belongs to its caller.
             headers.push(("idempotency-key", "k"));
         }
+        if target.ends_with("/pre-reboot") || target.ends_with("/steady-state") {
+            headers.push(("fleet-lock-protocol", "true"));
+        }
         // The head is enough: a stream of events has no end.
         let mut client = Client::connect(self.addr(listener)).unwrap();
         client.call_with(method, target, &headers, body.as_bytes()).unwrap().status
@@ -120,6 +125,9 @@ impl Things {
             .replace("{name}", resource)
             .replace("{key}", &format!("claim%3A{resource}"))
             .replace("{file}", "index.html");
+        if path.starts_with("/tf/") && method == "LOCK" {
+            target = format!("/tf/free-{resource}");
+        }
         assert!(!target.contains('{'), "no value is known for {target}");
         let name = if role == "anonymous" { "nobody" } else { role };
         let query = match (method, path) {
@@ -140,6 +148,13 @@ impl Things {
             ("PATCH" | "PUT", "/v1/claims/{id}/") => json!({"status": "released"}),
             ("PUT", "/v1/resources/{name}/") => json!({"capacity": 4}),
             ("POST", "/v1/observe/pool") => json!({"id": pool}),
+            ("LOCK" | "UNLOCK", "/tf/{name}") => json!({"ID": "the-owners"}),
+            ("POST", "/v1/pre-reboot" | "/fleetlock/v1/pre-reboot") => {
+                json!({"client_params": {"id": role, "group": format!("free-{resource}")}})
+            }
+            ("POST", "/v1/steady-state" | "/fleetlock/v1/steady-state") => {
+                json!({"client_params": {"id": role, "group": resource}})
+            }
             ("POST", "/v1/admin/revoke") => json!({"key": format!("claim:{resource}"), "token": token}),
             _ => Value::Null,
         };
@@ -158,7 +173,12 @@ fn everybody_gets_the_answer_they_should() {
         let title = format!("on the listener for {listener}");
         let _ = writeln!(table, "{title:<54}{}", ROLES.map(|role| format!("{role:>10}")).concat());
         for (path, operations) in document["paths"].as_object().unwrap() {
-            for method in operations.as_object().unwrap().keys().map(|method| method.to_ascii_uppercase()) {
+            let operations = operations.as_object().unwrap();
+            // Methods that OpenAPI has no place for.
+            let more = operations.get("x-additionalOperations").and_then(Value::as_object);
+            let usual = operations.keys().filter(|method| !method.starts_with("x-"));
+            for method in usual.chain(more.into_iter().flat_map(|more| more.keys())) {
+                let method = method.to_ascii_uppercase();
                 let _ = write!(table, "{:<54}", format!("{listener:<12}{method} {path}"));
                 for role in ROLES {
                     number += 1;

@@ -95,6 +95,11 @@ impl<'a> Object<'a> {
         self.members.iter().find(|(name, _)| name == field).map(|(_, raw)| *raw)
     }
 
+    /// Every member with its value, as it was sent.
+    pub fn members(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.members.iter().map(|(name, raw)| (&**name, *raw))
+    }
+
     pub fn has(&self, field: &str) -> bool {
         self.raw(field).is_some()
     }

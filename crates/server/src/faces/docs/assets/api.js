@@ -11,8 +11,11 @@ export class Api {
     const url = document.servers?.[0]?.url ?? "/";
     /** The beginning of the addresses in examples. */
     this.base = /^https?:/.test(url) ? url.replace(/\/$/, "") : location.origin;
-    this.operations = Object.entries(document.paths).flatMap(([path, item]) =>
-      Object.keys(item).filter((name) => METHODS.includes(name)).map((method) => this.#operation(method, path, item[method])));
+    this.operations = Object.entries(document.paths).flatMap(([path, item]) => [
+      ...Object.keys(item).filter((name) => METHODS.includes(name)).map((method) => this.#operation(method, path, item[method])),
+      // Methods that OpenAPI has no place for.
+      ...Object.entries(item["x-additionalOperations"] ?? {}).map(([method, value]) => this.#operation(method, path, value)),
+    ]);
     this.groups = document.tags
       .map(({ name, description }) => ({ name, description, operations: this.operations.filter((each) => each.tag === name) }))
       .filter(({ operations }) => operations.length > 0);

@@ -1,0 +1,212 @@
+//! Terraform and `OpenTofu`, `/tf/{name}`: the lock of their HTTP backend over the claimed resource `tf/NAME`. The `ID`
+//! of the caller's `LockInfo` is the key of its claim, and the `LockInfo` its metadata. State is kept elsewhere.
+
+mod openapi;
+mod routes;
+mod wire;
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use leasehold_auth::{Action, Target};
+use leasehold_engine::{
+    ClaimStatus, ClaimView, Command, Ending, HoldingView, Kind, Refusal, Reply as Engine, ResourceKey, Revocable,
+    Update, Wish,
+};
+
+use super::class::Class;
+use super::face::{Face, Received, Rows, Service};
+use super::{Reply, ask, denial, ended, unserved};
+use crate::auth::{self, Admission, Caller, Change, Need, On};
+use crate::driver::Handle;
+use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::metrics::Dialect;
+use crate::openapi::{NamedSchema, Operation};
+use crate::settings::Settings;
+use routes::{Call, Endpoint, HINT};
+
+pub(crate) struct Terraform;
+
+impl Face for Terraform {
+    type Endpoint = Endpoint;
+    type Call = Call;
+
+    const DIALECT: Dialect = Dialect::Terraform;
+
+    fn endpoints() -> Rows<Endpoint> {
+        routes::endpoints()
+    }
+
+    fn hint(_endpoint: Endpoint) -> Option<&'static str> {
+        Some(HINT)
+    }
+
+    fn class(_endpoint: Endpoint) -> Class {
+        Class::Api
+    }
+
+    fn admission(_endpoint: Endpoint) -> Admission {
+        Admission::Named
+    }
+
+    fn parse(endpoint: Endpoint, received: &Received<'_>, _service: &Service) -> Result<Call, Problem> {
+        routes::parse(endpoint, received)
+    }
+
+    fn need(call: &Call) -> Need<'_> {
+        let action = match call {
+            Call::Lock(_) => Action::Acquire,
+            // A key is its caller's own, so that a claim found by it is, too.
+            Call::Unlock { key: Some(_), .. } => Action::UpdateOwn,
+            Call::Unlock { key: None, .. } => Action::RevokeAny,
+        };
+        let name = call.resource().name().expect("a claimed resource has a name");
+        Need::One(action, Target::Named(Kind::Claim, name))
+    }
+
+    fn change(call: &Call) -> Option<Change<'_>> {
+        let action = match call {
+            Call::Lock(_) => "acquire",
+            Call::Unlock { key: Some(_), .. } => "unlock",
+            Call::Unlock { key: None, .. } => "revoke",
+        };
+        Some(Change::new(action, On::Resource(call.resource())))
+    }
+
+    fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        match call {
+            Call::Lock(command) => auth::sign_command(command, &caller),
+            Call::Unlock { key: Some(key), .. } => {
+                auth::sign_key(key, &caller);
+                Ok(())
+            }
+            Call::Unlock { key: None, .. } => Ok(()),
+        }
+    }
+
+    fn answer<'a>(
+        service: &'a Service,
+        call: Call,
+        id: &'a RequestId,
+    ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
+        answer(&service.driver, call, id)
+    }
+
+    fn operation(endpoint: Endpoint, _settings: &Settings) -> Operation {
+        openapi::operation(endpoint)
+    }
+
+    fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
+        openapi::schemas()
+    }
+}
+
+async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<Body>, Problem> {
+    match call {
+        Call::Lock(command) => lock(driver, command, id).await,
+        // On the heap: they never wait, and every parked caller would have room for them.
+        Call::Unlock { resource, key: Some(key) } => Box::pin(unlock(driver, resource, key, id)).await,
+        Call::Unlock { resource, key: None } => Box::pin(force(driver, resource, id)).await,
+    }
+}
+
+async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let Command::Acquire(acquire) = &command else { unreachable!("a lock is asked for") };
+    let resource = acquire.resource.clone();
+    let (reply, answer) = ask(driver, command.into(), id).await;
+    let refusal = match answer {
+        Ok(Engine::Claim(view)) => {
+            return reply.word(|reply| {
+                let body = wire::taken(&view);
+                Ok(reply.positioned(response::json(StatusCode::OK, reply.id, body)))
+            });
+        }
+        Ok(other) => unreachable!("no lock is answered with {other:?}"),
+        Err(denial) => unserved(denial)?,
+    };
+    if let Some(problem) = denial::past_a_limit(&refusal) {
+        return Err(problem);
+    }
+    match refusal {
+        Refusal::NoneFree { .. } => {
+            let (reply, view) = Box::pin(holding(driver, &resource, None, id)).await?;
+            let response = wire::held(StatusCode::LOCKED, "another ID holds the lock", &resource, &view, &reply);
+            Ok(response)
+        }
+        Refusal::KeySpent { how } => {
+            let error = "the lock of this ID has ended, an ID locks once";
+            Ok(ended::answer(StatusCode::CONFLICT, Code::KeySpent, error, Some(how), &reply))
+        }
+        Refusal::KeyReused => {
+            let reason = "this ID was sent with another LockInfo";
+            Ok(reply.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(reply.id)))
+        }
+        other => unreachable!("not said of a lock of Terraform: {other:?}"),
+    }
+}
+
+/// The resource, its holder, and the claim of the caller's ID.
+async fn holding<'a>(
+    driver: &Handle,
+    resource: &ResourceKey,
+    key: Option<Arc<str>>,
+    id: &'a RequestId,
+) -> Result<(Reply<'a>, Box<HoldingView>), Problem> {
+    let command = Command::ViewHolding { resource: resource.clone(), key };
+    let (reply, answer) = ask(driver, command.into(), id).await;
+    match answer {
+        Ok(Engine::Holding(view)) => Ok((reply, view)),
+        Ok(other) => unreachable!("no look at a lock is answered with {other:?}"),
+        Err(denial) => {
+            let refusal = unserved(denial)?;
+            unreachable!("a look at a lock is not refused: {refusal:?}")
+        }
+    }
+}
+
+async fn unlock(
+    driver: &Handle,
+    resource: ResourceKey,
+    key: Arc<str>,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let (reply, view) = holding(driver, &resource, Some(Arc::clone(&key)), id).await?;
+    let status = match &view.keyed {
+        Some(ClaimView { status: ClaimStatus::Active, .. }) => Wish::Released,
+        Some(ClaimView { status: ClaimStatus::Waiting, .. }) => Wish::Withdrawn,
+        _ => return Ok(wire::not_held(&resource, &view, &reply)),
+    };
+    let claim = view.keyed.as_ref().expect("it was just matched").id;
+    let update = Update { status: Some(status), ..Update::default() };
+    let (reply, answer) = ask(driver, Command::Update { claim, update }.into(), id).await;
+    match answer {
+        Ok(Engine::ClaimEnded(_)) => Ok(wire::released(true, &reply)),
+        Ok(other) => unreachable!("no end of a lock is answered with {other:?}"),
+        Err(denial) => match unserved(denial)? {
+            // It ended, or was granted, since it was looked at. The present state decides.
+            Refusal::Ended(Ending::Released) => Ok(wire::released(false, &reply)),
+            Refusal::Ended(_) | Refusal::NoSuchClaim => {
+                let (reply, view) = holding(driver, &resource, Some(key), id).await?;
+                Ok(wire::not_held(&resource, &view, &reply))
+            }
+            other => unreachable!("the end of a lock is not refused with {other:?}"),
+        },
+    }
+}
+
+/// `terraform force-unlock` sends no ID: the present holder loses the lock.
+async fn force(driver: &Handle, resource: ResourceKey, id: &RequestId) -> Result<Response<Body>, Problem> {
+    let (reply, view) = holding(driver, &resource, None, id).await?;
+    let Some(token) = view.holder.as_ref().and_then(|holder| holder.token) else {
+        return Ok(wire::released(false, &reply));
+    };
+    let (reply, answer) = ask(driver, Command::Revoke { resource, which: Revocable::Grant(token) }.into(), id).await;
+    match answer {
+        Ok(Engine::Revoked(was_held)) => Ok(wire::released(was_held, &reply)),
+        Ok(other) => unreachable!("no revocation is answered with {other:?}"),
+        Err(denial) => {
+            let refusal = unserved(denial)?;
+            unreachable!("a revocation is not refused: {refusal:?}")
+        }
+    }
+}
