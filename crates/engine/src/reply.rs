@@ -344,7 +344,7 @@ pub enum Refusal {
     /// The lock is held, or in grace, by another client.
     Locked {
         /// The lock with its holder and deadlines.
-        lock: LockView,
+        lock: Box<LockView>,
         /// The lease has ended, and only its last holder may come back.
         in_grace: bool,
         /// When a client that waits from now on may expect the lock, as far as the past tells.

@@ -109,8 +109,8 @@ impl State {
             }
         };
         let are_few = resource.slots.used() as usize <= HOLDERS_SHOWN_TO_WAITERS;
-        let rests_us = are_few.then(|| resource.slots.iter().map(|(_, cix)| rest_us(cix)).collect());
-        Outlook::new(mean_us, resource.capacity, rests_us)
+        let remainders = are_few.then(|| resource.slots.iter().map(|(_, cix)| rest_us(cix)).collect());
+        Outlook::new(mean_us, resource.capacity, remainders)
     }
 
     /// The claim in the lowest slot that is held.

@@ -149,6 +149,6 @@ impl Engine {
         let lock = self.state.view_lock(now, resource);
         let in_grace = lock.holder.as_ref().is_some_and(|holder| holder.deadline <= now.at);
         let eta_us = self.state.resource(resource).and_then(|rix| self.state.eta_of_next_us(now, rix));
-        Refusal::Locked { lock, in_grace, eta_us }
+        Refusal::Locked { lock: Box::new(lock), in_grace, eta_us }
     }
 }

@@ -447,7 +447,7 @@ impl Naive {
 
     pub(crate) fn locked(&self, now: Moment, key: &ResourceKey) -> Refusal {
         let in_grace = self.lock_holder(key).is_some_and(|at| self.claims[at].lease.deadline <= now.at);
-        Refusal::Locked { lock: self.view_lock(now, key), in_grace, eta_us: self.eta_us(now, key, None) }
+        Refusal::Locked { lock: Box::new(self.view_lock(now, key)), in_grace, eta_us: self.eta_us(now, key, None) }
     }
 
     /// The table of the claims dialect.
