@@ -83,9 +83,7 @@ impl World {
         let order = u64::try_from(claim.0).expect("small");
         for (told_at, eta_us) in self.told.remove(&order).unwrap_or_default() {
             let waited_us = self.now.at.since(told_at);
-            if waited_us > 0 {
-                self.errors.push(eta_us.abs_diff(waited_us) * 1000 / waited_us);
-            }
+            self.errors.extend((eta_us.abs_diff(waited_us) * 1000).checked_div(waited_us));
         }
     }
 

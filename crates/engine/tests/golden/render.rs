@@ -72,7 +72,7 @@ impl Names {
             let EffectNames { holder, principal, label } = &**names;
             let named = [("holder", holder), ("principal", principal), ("label", label)];
             let named = named.into_iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?)));
-            client += &format!(" ({})", named.collect::<Vec<_>>().join(", "));
+            client = format!("{client} ({})", named.collect::<Vec<_>>().join(", "));
         }
         let grant = effect.grant.map_or(String::new(), |grant| format!(", slot {}, token {}", grant.slot, grant.token));
         let what = match &effect.what {

@@ -42,17 +42,17 @@ fn claim(kind: Kind, of: &Lengths) -> u64 {
     bytes + of.key.map_or(0, text) + of.metadata.map_or(0, text)
 }
 
-fn len(text: &Option<Arc<str>>) -> Option<usize> {
-    text.as_ref().map(|text| text.len())
+fn len(text: Option<&Arc<str>>) -> Option<usize> {
+    text.map(|text| text.len())
 }
 
 fn of_row(row: &ClaimFact) -> u64 {
     let lengths = Lengths {
-        client: len(&row.client),
-        principal: len(&row.principal),
-        holder: len(&row.particulars.holder),
+        client: len(row.client.as_ref()),
+        principal: len(row.principal.as_ref()),
+        holder: len(row.particulars.holder.as_ref()),
         key: row.key.as_ref().map(|key| key.name.len()),
-        metadata: len(&row.metadata),
+        metadata: len(row.metadata.as_ref()),
         has_terms: row.particulars.wait_ttl_us + row.particulars.confirm_us > 0,
     };
     claim(row.resource.kind(), &lengths)
@@ -62,7 +62,7 @@ fn of_resource(key: &ResourceKey) -> u64 {
     224 + key.name().map_or(0, |name| text(name.len()))
 }
 
-fn of_label(label: &Option<Arc<str>>) -> u64 {
+fn of_label(label: Option<&Arc<str>>) -> u64 {
     len(label).map_or(0, |len| 48 + text(len))
 }
 
@@ -70,8 +70,10 @@ impl Naive {
     /// The bytes of all rows.
     pub(crate) fn bytes(&self) -> u64 {
         let slots = |key| 8 * u64::from(self.holders(key).map(|row| row.slot).max().unwrap_or(0));
-        let resources =
-            self.resources.iter().map(|row| of_resource(&row.resource) + of_label(&row.label) + slots(&row.resource));
+        let resources = self
+            .resources
+            .iter()
+            .map(|row| of_resource(&row.resource) + of_label(row.label.as_ref()) + slots(&row.resource));
         self.claims.iter().map(of_row).sum::<u64>() + resources.sum::<u64>()
     }
 
@@ -92,11 +94,11 @@ impl Naive {
     pub(crate) fn make_room_for_claim(&mut self, asked: &Acquire) -> Result<(), Refusal> {
         let particulars = &asked.options.particulars;
         let lengths = Lengths {
-            client: len(&asked.client),
-            principal: len(&asked.principal),
-            holder: len(&particulars.holder),
+            client: len(asked.client.as_ref()),
+            principal: len(asked.principal.as_ref()),
+            holder: len(particulars.holder.as_ref()),
             key: asked.key.as_ref().map(|key| key.name.len()),
-            metadata: len(&asked.metadata),
+            metadata: len(asked.metadata.as_ref()),
             has_terms: particulars.wait_ttl_us + particulars.confirm_us > 0,
         };
         self.make_room(&asked.resource, Some(claim(asked.resource.kind(), &lengths)), 0)
@@ -107,7 +109,9 @@ impl Naive {
         let known = self.resources.iter().find(|row| row.resource == *key);
         let more = match label {
             Labeling::Kept => 0,
-            Labeling::Set(label) => of_label(label).saturating_sub(known.map_or(0, |row| of_label(&row.label))),
+            Labeling::Set(label) => {
+                of_label(label.as_ref()).saturating_sub(known.map_or(0, |row| of_label(row.label.as_ref())))
+            }
         };
         if known.is_some() && more == 0 { Ok(()) } else { self.make_room(key, None, more) }
     }

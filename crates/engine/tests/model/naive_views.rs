@@ -272,7 +272,7 @@ fn matches(view: &ClaimView, query: &ClaimQuery) -> bool {
         ClaimStatus::Ended(how) => StatusFilter::Ended(how),
     };
     filter.resource.as_ref().is_none_or(|name| *name == view.resource)
-        && (filter.statuses.is_empty() || filter.statuses.iter().any(|wanted| *wanted == status))
+        && (filter.statuses.is_empty() || filter.statuses.contains(&status))
         && filter.owner.as_ref().is_none_or(|owner| view.owner.as_ref() == Some(owner))
         && filter.ttl_us.as_ref().is_none_or(|range| view.ttl_us.is_some_and(|ttl| range.contains(&ttl)))
         && filter.created.as_ref().is_none_or(|range| range.contains(&view.history.created))

@@ -235,10 +235,11 @@ fn terms() -> impl Strategy<Value = (u64, u64)> {
 
 fn wait(wait_us: impl Strategy<Value = u64>) -> impl Strategy<Value = Wait> {
     let reuse = select(vec![KeyReuse::Never, KeyReuse::AfterWait, KeyReuse::AfterWait, KeyReuse::Always]);
-    (any::<bool>(), wait_us, reuse).prop_map(|(is_standing, wait_us, reuse)| match is_standing {
-        true => Wait::Standing,
-        false => Wait::For(wait_us, reuse),
-    })
+    (any::<bool>(), wait_us, reuse).prop_map(
+        |(is_standing, wait_us, reuse)| {
+            if is_standing { Wait::Standing } else { Wait::For(wait_us, reuse) }
+        },
+    )
 }
 
 fn grant() -> impl Strategy<Value = Grant> {

@@ -180,7 +180,11 @@ pub(super) struct NoneFree {
 
 impl NoneFree {
     pub(super) fn of(waiting: u32, eta_us: Option<u64>) -> Self {
-        let eta_s = eta_us.map(FloatSeconds);
-        NoneFree { error: "no resource available", code: Code::NoneFree.as_str(), waiting, eta_s }
+        NoneFree {
+            error: "no resource available",
+            code: Code::NoneFree.as_str(),
+            waiting,
+            eta_s: eta_us.map(FloatSeconds),
+        }
     }
 }

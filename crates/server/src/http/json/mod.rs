@@ -131,13 +131,11 @@ impl<'a> Object<'a> {
     /// The same, and whether it was above its maximum and cut.
     pub fn cut_seconds(&self, field: &'static str, allowed: Seconds) -> Result<Option<Cut>, BadBody> {
         let Some(raw) = self.raw(field) else { return Ok(None) };
-        match read_seconds(raw, allowed) {
-            Some(seconds) => Ok(Some(seconds)),
-            None => {
-                let reason = format!("{field} must be {allowed}, got {}", shown_raw(raw));
-                Err(BadBody::about(field, reason).hinting(DURATION_HINT))
-            }
+        if let Some(seconds) = read_seconds(raw, allowed) {
+            return Ok(Some(seconds));
         }
+        let reason = format!("{field} must be {allowed}, got {}", shown_raw(raw));
+        Err(BadBody::about(field, reason).hinting(DURATION_HINT))
     }
 
     /// The same as `seconds`, where the call makes no sense without it.
