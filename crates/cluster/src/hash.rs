@@ -9,7 +9,7 @@
 //!
 //! The data of users lies where this says. The test vectors below hold for ever.
 
-use leasehold_engine::{ClaimId, ResourceKey};
+use leasehold_engine::{ClaimId, ResourceKey, planted};
 
 /// The bits of a hash that a claim id carries, and so the most that can choose a partition.
 pub const HASH_BITS: u32 = 12;
@@ -87,7 +87,8 @@ pub fn realm(name: &str) -> Option<&str> {
 /// hash.
 pub fn claim_id(resource: &ResourceKey, random: u128) -> ClaimId {
     let fixed = 0xf << VERSION_SHIFT | 0xfff << HASH_SHIFT | 0b11 << VARIANT_SHIFT;
-    let bits = u128::from(top_bits(hash(resource)));
+    let bits = top_bits(hash(resource));
+    let bits = u128::from(if planted!(IdToWrongPartition) { bits ^ 0x800 } else { bits });
     ClaimId(random & !fixed | 8 << VERSION_SHIFT | bits << HASH_SHIFT | 0b10 << VARIANT_SHIFT)
 }
 

@@ -9,15 +9,24 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod follower;
 mod hash;
 mod ids;
 mod map;
+mod message;
+mod node;
+mod placement;
 pub mod record;
+mod relay;
 pub mod store;
 
+pub use follower::{Broken, Follower};
 pub use hash::{HASH_BITS, PARTITIONS_MAX, Partitions, claim_id, hash, realm};
 pub use ids::{Link, NodeId, Sum};
 pub use map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen};
+pub use message::{Address, Answered, Done, Message, Op, Out};
+pub use node::{Config, Draw, Node, To};
+pub use placement::{rank, targets};
 pub use store::{
     Append, Birth, CheckpointId, Cursor, Fut, Landing, MemoryStore, Page, Piece, SharedError, SharedStore, Taking,
 };

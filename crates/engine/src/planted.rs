@@ -89,6 +89,36 @@ bugs! {
     FencedOwnerWrites,
     EpochNotRaised,
     // The cluster: found in its own world.
+    AnswerWithoutProof,
+    ProofBegunBefore,
+    OrphansDroppedAtOnce,
+    OrphansKeptForEver,
+    ReaskRefusedFull,
+    MovedSaidOfExecuted,
+    BeatWithoutClockStop,
+    FollowerSkipsGap,
+    RelayForgetsHandBack,
+    RelayDrawsNewId,
+    RelayRepeatsReturn,
+    ServedBeforeTail,
+    TailReadBeforeTaking,
+    AskOfAnotherEpoch,
+    GiverServesOn,
+    GiverResumes,
+    GivenWithoutDrain,
+    NewestSwept,
+    WrittenHandedBack,
+    BuriedStaysOut,
+    BuriedServesOn,
+    SuspectedInOutage,
+    OutageCharged,
+    IdToWrongPartition,
+    BeatOfTheBuried,
+    AskPassedOn,
+    TimeOfGivingLost,
+    ConfirmBySerializableRead,
+    MarkOfAnotherEpoch,
+    TimeOfTakeLost,
     JoinRevives,
     BuriedWithoutCompare,
     EpochKeptOnTake,
@@ -102,7 +132,7 @@ bugs! {
 impl Bug {
     /// Returns whether it is a bug of the cluster, which shows only where there are several nodes.
     pub fn is_of_cluster(self) -> bool {
-        self >= Bug::JoinRevives
+        self >= Bug::AnswerWithoutProof
     }
 }
 

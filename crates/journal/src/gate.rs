@@ -1,6 +1,7 @@
-//! The gate holds every answer, also a read or a refusal, until the changes it depends on are durable.
+//! The gate holds every answer, also a read or a refusal, until the changes it depends on are durable and, in a cluster,
+//! until a proof that began after the answer was decided has shown that this was still its owner.
 //!
-//! Positions enter in order, so a queue is enough, and answers leave in the order in which they were said.
+//! Positions and proofs enter in order, so a queue is enough, and answers leave in the order in which they were said.
 
 use std::collections::VecDeque;
 
@@ -13,12 +14,16 @@ use crate::Position;
 pub struct Gate<T> {
     held: VecDeque<Held<T>>,
     durable: Position,
+    /// The latest proof that is in. Always zero in the embedded service, whose answers need proof zero.
+    proven: u64,
 }
 
 #[derive(Debug)]
 struct Held<T> {
     /// The last change that this depends on.
     until: Position,
+    /// The proof that this needs, or a later one.
+    proof: u64,
     since_mono_us: u64,
     what: T,
 }
@@ -26,12 +31,17 @@ struct Held<T> {
 impl<T> Gate<T> {
     /// A gate over a journal that is durable up to `durable`.
     pub fn new(durable: Position) -> Self {
-        Gate { held: VecDeque::new(), durable }
+        Gate { held: VecDeque::new(), durable, proven: 0 }
     }
 
     /// Everything up to here is on disk.
     pub fn durable(&self) -> Position {
         self.durable
+    }
+
+    /// The latest proof that is in.
+    pub fn proven(&self) -> u64 {
+        self.proven
     }
 
     /// Answers that are held.
@@ -44,25 +54,31 @@ impl<T> Gate<T> {
         self.held.is_empty()
     }
 
-    /// Holds `what` until `until` is durable; returns it at once if it is already.
-    pub fn hold(&mut self, until: Position, mono_us: u64, what: T) -> Option<T> {
-        if until <= self.durable {
+    /// Holds `what` until `until` is durable and `proof` is in; returns it at once if both are already.
+    pub fn hold(&mut self, until: Position, proof: u64, mono_us: u64, what: T) -> Option<T> {
+        if until <= self.durable && proof <= self.proven {
             assert!(self.held.is_empty(), "nothing overtakes what is held");
             return Some(what);
         }
-        let last = self.held.back().map_or(Position(0), |held| held.until);
-        assert!(until >= last, "positions are said in order");
-        self.held.push_back(Held { until, since_mono_us: mono_us, what });
+        let last = self.held.back().map_or((Position(0), 0), |held| (held.until, held.proof));
+        assert!(until >= last.0 && proof >= last.1, "positions and proofs are said in order");
+        self.held.push_back(Held { until, proof, since_mono_us: mono_us, what });
         None
+    }
+
+    /// A proof is in: with the next release, answers that waited for it may leave. Each proof stands for all before it.
+    pub fn prove(&mut self, proof: u64) {
+        self.proven = self.proven.max(proof);
     }
 
     /// Everything up to `durable` is on disk: answers that waited for it leave.
     pub fn release(&mut self, durable: Position) -> impl Iterator<Item = T> + '_ {
         assert!(durable >= self.durable, "a durable position stays durable");
         self.durable = durable;
+        let proven = if planted!(AnswerWithoutProof) { u64::MAX } else { self.proven };
         std::iter::from_fn(move || {
             let reach = if planted!(GateOffByOne) { durable.next() } else { durable };
-            let is_free = self.held.front().is_some_and(|held| held.until <= reach);
+            let is_free = self.held.front().is_some_and(|held| held.until <= reach && held.proof <= proven);
             if is_free { self.held.pop_front().map(|held| held.what) } else { None }
         })
     }
@@ -73,6 +89,16 @@ impl<T> Gate<T> {
             let is_old = self.held.front().is_some_and(|held| held.since_mono_us <= mono_us);
             if is_old { self.held.pop_front().map(|held| held.what) } else { None }
         })
+    }
+
+    /// Takes everything that is held, each with whether it depends on a change after `landed`.
+    pub fn take_all(&mut self, landed: Position) -> impl Iterator<Item = (T, bool)> + '_ {
+        self.held.drain(..).map(move |held| (held.what, held.until > landed))
+    }
+
+    /// Returns whether something is held that only a proof can release: what it depends on is durable.
+    pub fn wants_proof(&self) -> bool {
+        self.held.front().is_some_and(|held| held.until <= self.durable && held.proof > self.proven)
     }
 
     /// The answer that has been held for the longest.
@@ -93,15 +119,15 @@ mod tests {
     #[test]
     fn what_depends_on_nothing_new_passes() {
         let mut gate = Gate::new(Position(7));
-        assert_eq!(gate.hold(Position(7), 0, "read"), Some("read"));
-        assert_eq!(gate.hold(Position(8), 0, "write"), None);
+        assert_eq!(gate.hold(Position(7), 0, 0, "read"), Some("read"));
+        assert_eq!(gate.hold(Position(8), 0, 0, "write"), None);
     }
 
     #[test]
     fn a_release_frees_what_it_covers_in_order() {
         let mut gate = Gate::new(Position(0));
         for (until, what) in [(1, "a"), (3, "b"), (3, "read of b"), (4, "c")] {
-            assert_eq!(gate.hold(Position(until), 0, what), None);
+            assert_eq!(gate.hold(Position(until), 0, 0, what), None);
         }
         assert_eq!(gate.release(Position(3)).collect::<Vec<_>>(), ["a", "b", "read of b"]);
         assert_eq!(gate.len(), 1);
@@ -111,17 +137,35 @@ mod tests {
     #[test]
     fn giving_up_takes_only_the_old() {
         let mut gate = Gate::new(Position(0));
-        gate.hold(Position(1), 100, "old");
-        gate.hold(Position(2), 200, "young");
+        gate.hold(Position(1), 0, 100, "old");
+        gate.hold(Position(2), 0, 200, "young");
         assert_eq!(gate.give_up(150).collect::<Vec<_>>(), ["old"]);
         assert_eq!(gate.oldest_mono_us(), Some(200));
+    }
+
+    #[test]
+    fn an_answer_leaves_when_it_is_durable_and_proven_whichever_comes_last() {
+        let mut gate = Gate::new(Position(5));
+        for (until, proof, what) in [(5, 1, "read"), (6, 1, "write"), (6, 2, "read of it")] {
+            assert_eq!(gate.hold(Position(until), proof, 0, what), None);
+        }
+        assert!(gate.wants_proof(), "the read depends on nothing new");
+        gate.prove(1);
+        assert_eq!(gate.release(Position(5)).collect::<Vec<_>>(), ["read"]);
+        assert!(!gate.wants_proof(), "the write is not durable");
+        assert_eq!(gate.release(Position(6)).collect::<Vec<_>>(), ["write"]);
+        assert!(gate.wants_proof());
+        gate.prove(3);
+        gate.prove(2);
+        assert_eq!(gate.release(Position(6)).collect::<Vec<_>>(), ["read of it"], "a later proof stands for it");
+        assert_eq!(gate.hold(Position(6), 3, 0, "proven"), Some("proven"));
     }
 
     #[test]
     #[should_panic(expected = "nothing overtakes")]
     fn a_durable_answer_never_overtakes_a_held_one() {
         let mut gate = Gate::new(Position(5));
-        gate.hold(Position(6), 0, "write");
-        gate.hold(Position(5), 0, "stale read");
+        gate.hold(Position(6), 0, 0, "write");
+        gate.hold(Position(5), 0, 0, "stale read");
     }
 }

@@ -31,7 +31,7 @@ pub mod store;
 pub use gate::Gate;
 pub use ids::{Epoch, Position};
 pub use partition::{
-    Callers, CheckpointStart, Clocks, Denial, Happened, Partition, PartitionLimits, Request, STRETCH_MAX_US,
+    Callers, CheckpointStart, Clocks, Denial, Happened, Orphans, Partition, PartitionLimits, Request, STRETCH_MAX_US,
     ServiceClock, TICK_US, Ticket, Told,
 };
 pub use prune::{Candidate, Picked, Pruned, pick, prune};

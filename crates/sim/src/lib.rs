@@ -17,6 +17,7 @@
 //! of a small world.
 
 pub mod callers;
+pub mod cluster;
 pub mod disk;
 pub mod fault;
 mod ledger;

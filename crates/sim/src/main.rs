@@ -10,6 +10,7 @@ const USAGE: &str = "usage:
   sim run --seeds N [--start S]     run worlds until one breaks
   sim repro SEED [--without FAULT,FAULT] [--clients N] [--chaos-us N] [--planted BUG]    tell the story of one
   sim meta [--seeds N] [--start S]  the same seed twice is the same, byte for byte
+  sim cluster [SEED] [--seeds N] [--start S] [--planted BUG]    worlds of several nodes, or the story of one
   sim planted [--seeds N]           every planted bug is found (needs --features planted)";
 
 fn main() -> ExitCode {
@@ -65,12 +66,35 @@ impl Args {
             "run" => Ok(self.run()),
             "repro" => self.repro(),
             "meta" => Ok(self.meta()),
+            "cluster" => Ok(self.cluster()),
             #[cfg(feature = "planted")]
             "planted" => Ok(self.find_planted()),
             #[cfg(not(feature = "planted"))]
             "planted" => Err("planted bugs need --features planted".to_owned()),
             other => Err(format!("no such thing as {other}")),
         }
+    }
+
+    fn cluster(&self) -> ExitCode {
+        if let Some(seed) = self.seed {
+            #[cfg(feature = "planted")]
+            leasehold_sim::planted::arm(self.planted.as_deref().and_then(leasehold_sim::planted::named));
+            let outcome = leasehold_sim::cluster::ClusterWorld::run(seed, true);
+            print!("{}", outcome.story);
+            if let Some(violation) = outcome.violation {
+                println!("{violation}");
+                return ExitCode::FAILURE;
+            }
+            return ExitCode::SUCCESS;
+        }
+        let (ran, counts, failure) =
+            leasehold_sim::cluster::run_seeds(self.start..self.start + self.seeds.unwrap_or(400));
+        println!("{}", leasehold_sim::cluster::summary(ran, &counts));
+        if let Some((seed, violation)) = failure {
+            println!("seed {seed} broke {violation}");
+            return ExitCode::FAILURE;
+        }
+        ExitCode::SUCCESS
     }
 
     fn run(&self) -> ExitCode {

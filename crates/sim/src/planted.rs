@@ -7,6 +7,7 @@ pub use leasehold_engine::planted::{Bug, arm};
 
 use crate::Violation;
 use crate::callers::Callers;
+use crate::cluster::{ClusterWorld, scope};
 use crate::plan::Cuts;
 use crate::world::World;
 
@@ -26,6 +27,11 @@ pub fn named(name: &str) -> Option<Bug> {
 /// Runs seeds with this bug until it shows; a bug that needs no world around it shows in the small scopes.
 pub fn find(bug: Bug, seeds: u64) -> Option<Found> {
     arm(Some(bug));
+    if bug.is_of_cluster() {
+        let found = in_clusters(seeds).or_else(in_scope_of_ownership);
+        arm(None);
+        return found;
+    }
     let found = (0..seeds).find_map(|seed| {
         let violation = World::run(seed, &Cuts::default(), false).violation?;
         Some(Found { seeds: seed + 1, violation })
@@ -33,6 +39,21 @@ pub fn find(bug: Bug, seeds: u64) -> Option<Found> {
     let found = found.or_else(in_small_scopes);
     arm(None);
     found
+}
+
+fn in_clusters(seeds: u64) -> Option<Found> {
+    (0..seeds).find_map(|seed| {
+        let violation = ClusterWorld::run(seed, false).violation?;
+        Some(Found { seeds: seed + 1, violation })
+    })
+}
+
+/// Walks the small scope of ownership until it panics.
+fn in_scope_of_ownership() -> Option<Found> {
+    const STATES_MAX: usize = 8_000;
+    let panic = std::panic::catch_unwind(|| scope::walk(STATES_MAX)).err()?;
+    let what = crate::world::said_in_panic(panic.as_ref());
+    Some(Found { seeds: 0, violation: Violation { invariant: "small scope of ownership", what } })
 }
 
 /// Walks the small scopes of callers until one of them panics.
@@ -49,8 +70,7 @@ pub fn find_all(seeds: u64, only: Option<&str>) -> (String, bool) {
     let mut report = String::new();
     let mut counts = Vec::new();
     let (mut found, mut missed) = (0, Vec::new());
-    let bugs = Bug::ALL.iter().filter(|bug| !bug.is_of_cluster());
-    for &bug in bugs.filter(|bug| only.is_none_or(|name| named(name) == Some(**bug))) {
+    for &bug in Bug::ALL.iter().filter(|bug| only.is_none_or(|name| named(name) == Some(**bug))) {
         match find(bug, seeds) {
             Some(Found { seeds, violation }) => {
                 let what: String = violation.what.chars().take(90).collect();

@@ -113,7 +113,9 @@ impl Shelf {
 
     fn living(&self, life: Life) -> Result<&Entry, SharedError> {
         match self.nodes.get(&life.node) {
-            Some(entry) if entry.seen.value.is_buried => Err(SharedError::Fenced(format!("{:?} is buried", life.node))),
+            Some(entry) if entry.seen.value.is_buried && !planted!(BeatOfTheBuried) => {
+                Err(SharedError::Fenced(format!("{:?} is buried", life.node)))
+            }
             Some(entry) if entry.created != life.created && !planted!(JoinRevives) => {
                 Err(SharedError::Fenced(format!("{:?} is there by another join", life.node)))
             }
@@ -322,7 +324,8 @@ impl Shelf {
         let covered = if planted!(SweptPastCheckpoint) { checkpoint.upto.plus(3) } else { checkpoint.upto };
         let newest = stream.last.first;
         let old = stream.batches.values().map(|kept| &kept.batch).filter(|batch| batch.last <= covered);
-        let old: Vec<Position> = old.map(|batch| batch.first).filter(|&first| first != newest).collect();
+        let old: Vec<Position> =
+            old.map(|batch| batch.first).filter(|&first| first != newest || planted!(NewestSwept)).collect();
         let chunks: Vec<_> = stream.chunks.keys().filter(|(id, _)| id.upto < checkpoint.upto).copied().collect();
         if old.is_empty() && chunks.is_empty() {
             return Ok(false);

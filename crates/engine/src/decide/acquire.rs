@@ -5,13 +5,16 @@ use crate::change::{Change, Ending};
 use crate::command::{Acquire, KeyReuse, Patience};
 use crate::fact::Status;
 use crate::ids::{ClaimId, Kind, ResourceKey};
-use crate::reply::{Answer, Refusal, Reply};
+use crate::reply::{Answer, LockNews, Refusal, Reply};
 use crate::state::{Cix, Rix};
 use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
 
 impl Engine {
     pub(crate) fn acquire(&mut self, now: Moment, mut acquire: Acquire, out: &mut Outbox) -> Answer {
+        if let Some(cix) = self.state.claim(acquire.id) {
+            return self.asked_again(now, cix);
+        }
         let kind = acquire.resource.kind();
         if kind == Kind::Pool {
             self.known(&acquire.resource)?;
@@ -59,6 +62,24 @@ impl Engine {
         let cix = self.enqueue(now, acquire, wait_until, out);
         self.tell_queued(cix, out);
         Ok(Reply::Waiting(self.state.claims[cix].id))
+    }
+
+    /// A node of a cluster sent this very request before, and has not heard: the same id is the same caller, so it gets
+    /// its claim as it is, and nothing changes.
+    pub(crate) fn asked_again(&self, now: Moment, cix: Cix) -> Answer {
+        let claim = &self.state.claims[cix];
+        let key = &self.state.resources[claim.resource].key;
+        match (claim.status, key.kind()) {
+            (Status::Waiting, _) => Ok(Reply::Waiting(claim.id)),
+            (Status::Ended(Ending::Deleted), _) => Err(Refusal::NoSuchResource),
+            (Status::Ended(Ending::TimedOut | Ending::Withdrawn), Kind::Lock) => Err(self.locked(now, key)),
+            (Status::Ended(Ending::TimedOut | Ending::Withdrawn), Kind::Pool | Kind::Claim) => {
+                Err(self.none_free(now, Some(claim.resource)))
+            }
+            (Status::Ended(how), _) => Err(Refusal::KeySpent { how }),
+            (_, Kind::Lock) => Ok(Reply::Lock(self.state.view_lock(now, key), LockNews::Acquired { from: None })),
+            (_, Kind::Pool | Kind::Claim) => Ok(self.reply_to_claimant(now, cix)),
+        }
     }
 
     /// The claim that an earlier request with the same idempotency key made.

@@ -21,6 +21,9 @@ use crate::{Engine, Outbox};
 
 impl Engine {
     pub(crate) fn lock(&mut self, now: Moment, acquire: Acquire, out: &mut Outbox) -> Answer {
+        if let Some(cix) = self.state.claim(acquire.id) {
+            return self.asked_again(now, cix);
+        }
         let key = acquire.resource.clone();
         let client = Arc::clone(acquire.client.as_ref().expect("a lock is asked for by a client"));
         let rix = self.state.resource(&key);

@@ -20,12 +20,14 @@ pub struct ServiceClock {
     uncharged_us: u64,
     /// While changes wait to become durable: how much time may still count before one of them does.
     allowance_us: Option<u64>,
+    /// While a beat is on its way to the store: how much time may still count before it is there.
+    beat_allowance_us: Option<u64>,
 }
 
 impl ServiceClock {
     /// Goes on from `at`, which was true at the monotonic reading `mono_us`.
     pub fn new(at: Time, mono_us: u64) -> Self {
-        ServiceClock { at, seen_mono_us: mono_us, uncharged_us: 0, allowance_us: None }
+        ServiceClock { at, seen_mono_us: mono_us, uncharged_us: 0, allowance_us: None, beat_allowance_us: None }
     }
 
     /// Service time as of the last reading.
@@ -56,6 +58,10 @@ impl ServiceClock {
             passed_us = passed_us.min(*allowance_us);
             *allowance_us -= passed_us;
         }
+        if let Some(allowance_us) = self.beat_allowance_us.as_mut().filter(|_| !planted!(BeatWithoutClockStop)) {
+            passed_us = passed_us.min(*allowance_us);
+            *allowance_us -= passed_us;
+        }
         self.uncharged_us += elapsed_us - passed_us;
         self.at = self.at.plus(passed_us);
         self.at
@@ -75,11 +81,25 @@ impl ServiceClock {
         self.allowance_us = are_more.then_some(STRETCH_MAX_US);
     }
 
+    /// Service time was written down with a beat that is not in the store yet. Until it is, at most `STRETCH_MAX_US`
+    /// count, as for an append: a lease does not end while no caller could be answered.
+    pub fn beat_begun(&mut self) {
+        if self.beat_allowance_us.is_none() {
+            self.beat_allowance_us = Some(STRETCH_MAX_US);
+        }
+    }
+
+    /// The beat is in the store. `advance` has been called with the time at which it was.
+    pub fn beat_done(&mut self) {
+        self.beat_allowance_us = None;
+    }
+
     /// When service time reaches this point on the monotonic clock, if nothing else happens; `None` when time stands
     /// still before that.
     pub fn mono_us_at(&self, due_at: Time) -> Option<u64> {
         let rest_us = due_at.since(self.at);
-        let is_within_reach = self.allowance_us.is_none_or(|allowance_us| rest_us <= allowance_us);
+        let allowances = [self.allowance_us, self.beat_allowance_us];
+        let is_within_reach = allowances.into_iter().flatten().all(|allowance_us| rest_us <= allowance_us);
         (is_within_reach || planted!(PulseSpins)).then(|| self.seen_mono_us.saturating_add(rest_us))
     }
 }

@@ -18,6 +18,7 @@ mod check;
 mod clock;
 mod company;
 mod parked;
+mod reign;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use clock::{STRETCH_MAX_US, ServiceClock};
 use company::Company;
 pub use parked::Ticket;
 use parked::{ParkedCallers, Turn};
+pub use reign::Orphans;
 
 use crate::gate::Gate;
 use crate::record::{Batch, BatchWriter};
@@ -62,7 +64,7 @@ pub struct Clocks {
 }
 
 /// A caller's command and how long the caller listens.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     /// The command for the engine.
     pub command: Command,
@@ -92,6 +94,10 @@ pub enum Denial {
     StoreBehind,
     /// The service stops: ask another one, or this one later.
     ShuttingDown,
+    /// The partition has another owner. Nothing was done here: ask there.
+    Moved,
+    /// The partition has another owner, and whether this was done is unknown.
+    Lost,
 }
 
 impl From<Refusal> for Denial {
@@ -126,7 +132,14 @@ impl<R> Told<R> {
         match &mut self.answer {
             Ok(reply) => reply.leave(since, now),
             Err(Denial::Refused(refusal)) => refusal.leave(now),
-            Err(Denial::StoreLate | Denial::Overloaded | Denial::StoreBehind | Denial::ShuttingDown) => {}
+            Err(
+                Denial::StoreLate
+                | Denial::Overloaded
+                | Denial::StoreBehind
+                | Denial::ShuttingDown
+                | Denial::Moved
+                | Denial::Lost,
+            ) => {}
         }
     }
 }
@@ -195,10 +208,12 @@ pub struct Partition<R> {
     is_journaled: bool,
     /// The batch being filled.
     batch: BatchWriter,
+    /// What a cluster asks of a partition; none of it in the embedded service.
+    reign: reign::Reign,
     /// The last change made, durable or not.
     head: Position,
-    /// The append under way: its last position.
-    in_flight: Option<Position>,
+    /// The append under way: its last position, and the proof that it is.
+    in_flight: Option<(Position, u64)>,
     /// Since when changes have waited to become durable, or since one of them last did.
     undurable_since_mono_us: Option<u64>,
     answers: Gate<Told<R>>,
@@ -231,30 +246,7 @@ impl<R> Partition<R> {
         limits: PartitionLimits,
         clocks: Clocks,
     ) -> Self {
-        let mut partition = Partition {
-            number,
-            engine,
-            clock: ServiceClock::new(at, clocks.mono_us),
-            epoch,
-            limits,
-            is_journaled: true,
-            batch: BatchWriter::new(number, epoch, Position(head.0 + 1)),
-            head,
-            in_flight: None,
-            undurable_since_mono_us: None,
-            answers: Gate::new(head),
-            effects: Gate::new(head),
-            parked: ParkedCallers::new(),
-            company: Company::default(),
-            turns: Vec::new(),
-            told: Vec::new(),
-            told_effects: Vec::new(),
-            wall: clocks.wall,
-            marked_at: at,
-            is_shutting_down: false,
-            room: Room::default(),
-            out: Outbox::default(),
-        };
+        let mut partition = Self::bare(engine, number, epoch, head, at, limits, clocks);
         let orphans =
             if planted!(WaitersSurviveRestart) { Vec::new() } else { partition.engine.waiting_with_connection() };
         for claim in orphans {
@@ -271,10 +263,48 @@ impl<R> Partition<R> {
         partition
     }
 
+    fn bare(
+        engine: Engine,
+        number: u32,
+        epoch: Epoch,
+        head: Position,
+        at: Time,
+        limits: PartitionLimits,
+        clocks: Clocks,
+    ) -> Self {
+        Partition {
+            number,
+            engine,
+            clock: ServiceClock::new(at, clocks.mono_us),
+            epoch,
+            limits,
+            is_journaled: true,
+            batch: BatchWriter::new(number, epoch, Position(head.0 + 1)),
+            reign: reign::Reign::default(),
+            head,
+            in_flight: None,
+            undurable_since_mono_us: None,
+            answers: Gate::new(head),
+            effects: Gate::new(head),
+            parked: ParkedCallers::new(),
+            company: Company::default(),
+            turns: Vec::new(),
+            told: Vec::new(),
+            told_effects: Vec::new(),
+            wall: clocks.wall,
+            marked_at: at,
+            is_shutting_down: false,
+            room: Room::default(),
+            out: Outbox::default(),
+        }
+    }
+
     /// Takes a request in. The ticket is for leaving while parked; without a ticket the answer is on its way.
     pub fn submit(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
         let denial = if self.is_shutting_down {
-            Some(Denial::ShuttingDown)
+            Some(if self.reign.is_closed { Denial::Moved } else { Denial::ShuttingDown })
+        } else if self.reign.is_shared && self.is_asked_again(&request) {
+            None
         } else if self.answers.len() + self.parked.len() >= self.limits.callers_max {
             Some(Denial::Overloaded)
         } else if self.room.is_behind && self.backlog_bytes() / 2 >= self.limits.backlog_bytes_max {
@@ -314,6 +344,9 @@ impl<R> Partition<R> {
 
     /// Handles the deadlines that are due. Call it at `next_wake`, or at any time.
     pub fn tick(&mut self, clocks: Clocks) {
+        if self.reign.is_closed {
+            return;
+        }
         let now = self.pass_time(clocks, None);
         for _ in 0..CALLERS_PER_STEP {
             let Some(parked) = self.parked.take_due(now.at) else { break };
@@ -321,23 +354,28 @@ impl<R> Partition<R> {
         }
         self.give_up_on_store(clocks);
         self.take_turns(clocks);
-        self.mark_if_due(now);
+        if self.reign.is_shared {
+            self.give_up_on_orphans(clocks, now);
+        } else {
+            self.mark_if_due(now);
+        }
     }
 
     /// The batch to append next: none while one is under way, or when there are no changes.
     pub fn take_batch(&mut self, clocks: Clocks) -> Option<Batch> {
-        if self.in_flight.is_some() || self.batch.is_empty() {
+        if !self.has_batch() {
             return None;
         }
         self.now(clocks);
         if planted!(UpkeepCharged) {
             self.clock.change_made();
         }
-        let batch = self.batch.seal();
-        if self.room.is_behind {
+        let batch = self.reign.sealed.pop_front().unwrap_or_else(|| self.batch.seal());
+        if self.room.is_behind && self.backlog_bytes() < self.limits.backlog_bytes_max {
             self.set_store_behind(false);
         }
-        self.in_flight = Some(batch.last);
+        let proof = self.begin_proof();
+        self.in_flight = Some((batch.last, proof));
         if planted!(AckBeforeSync) {
             self.release(batch.last);
         }
@@ -346,14 +384,20 @@ impl<R> Partition<R> {
 
     /// Returns whether `take_batch` would return a batch.
     pub fn has_batch(&self) -> bool {
-        self.in_flight.is_none() && !self.batch.is_empty()
+        self.in_flight.is_none() && self.has_changes()
+    }
+
+    /// Returns whether changes wait that no append has taken.
+    fn has_changes(&self) -> bool {
+        !self.batch.is_empty() || !self.reign.sealed.is_empty()
     }
 
     /// The batch is durable: answers that waited for it may leave.
     pub fn append_done(&mut self, clocks: Clocks) {
-        let durable = self.in_flight.take().expect("an append was under way");
+        let (durable, proof) = self.in_flight.take().expect("an append was under way");
         self.now(clocks);
-        let are_more = !self.batch.is_empty();
+        self.answers.prove(proof);
+        let are_more = self.has_changes();
         self.clock.became_durable(are_more && !planted!(UpkeepCharged));
         self.undurable_since_mono_us = are_more.then_some(clocks.mono_us);
         self.release(durable);
@@ -398,7 +442,7 @@ impl<R> Partition<R> {
         self.dismiss(clocks);
         self.take_turns(clocks);
         let now = self.now(clocks);
-        if self.anybody_holds() {
+        if self.anybody_holds() && !self.reign.is_shared {
             self.mark(now);
         }
     }
@@ -434,18 +478,18 @@ impl<R> Partition<R> {
 
     /// The bytes that wait in the batch being filled.
     fn backlog_bytes(&self) -> usize {
-        self.batch.bytes() + self.batch.len() * BYTES_PER_CHANGE
+        self.batch.bytes() + self.batch.len() * BYTES_PER_CHANGE + self.reign.sealed_bytes()
     }
 
     /// Returns whether every answer has left.
     pub fn is_at_rest(&self) -> bool {
-        self.in_flight.is_none() && self.batch.is_empty() && self.answers.is_empty() && self.told.is_empty()
+        self.in_flight.is_none() && !self.has_changes() && self.answers.is_empty() && self.told.is_empty()
     }
 
     /// Starts a checkpoint of the state as of the last change. Only right after `take_batch`, when the batch is empty,
     /// so that the checkpoint ends where a batch does.
     pub fn begin_checkpoint(&mut self, clocks: Clocks) -> CheckpointStart {
-        assert!(self.batch.is_empty(), "a checkpoint ends where a batch ends");
+        assert!(!self.has_changes(), "a checkpoint ends where a batch ends");
         self.engine.begin_snapshot();
         CheckpointStart {
             partition: self.number,

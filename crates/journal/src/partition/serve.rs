@@ -28,6 +28,9 @@ impl<R> Partition<R> {
             Command::Acquire(acquire) => self.engine.led_to(acquire),
             _ => None,
         };
+        if let (true, Command::Acquire(acquire)) = (self.reign.is_shared, &command) {
+            self.reign.orphans.remove(&acquire.id);
+        }
         let answer = self.decide(clocks, now, command);
         if answer == Err(Refusal::StoreFull) && self.room.is_behind {
             // The store is not confirming, so this answer must not wait for it. It says nothing of the state.
@@ -177,7 +180,10 @@ impl<R> Partition<R> {
             }
             let position = before.plus(u64::from(effect.nth));
             let happened = Happened { epoch: self.epoch, position, wall: now.wall, effect };
-            self.told_effects.extend(self.effects.hold(self.head, clocks.mono_us, happened));
+            self.told_effects.extend(self.effects.hold(self.head, 0, clocks.mono_us, happened));
+        }
+        if self.reign.is_shared {
+            self.seal_if_large();
         }
         if self.out.changes.capacity() == 0 {
             self.out = out;
@@ -350,7 +356,7 @@ impl<R> Partition<R> {
             self.told.push(told);
             return;
         }
-        self.told.extend(self.answers.hold(self.head, clocks.mono_us, told));
+        self.told.extend(self.answers.hold(self.head, self.next_proof(), clocks.mono_us, told));
     }
 
     /// Gives an answer that depends on no change.

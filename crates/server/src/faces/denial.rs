@@ -27,6 +27,12 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
             RETRY_SOON_S,
         )
         .coded(Code::Overloaded),
+        // The driver asks the new owner itself; a caller hears of it only if that took too long.
+        Denial::Moved => Problem::unavailable("the partition of this resource is moving", RETRY_SOON_S),
+        Denial::Lost => Problem::store_late(
+            "the owner of this resource was lost before it answered; nothing was promised, it is safe to retry",
+            RETRY_SOON_S,
+        ),
         Denial::ShuttingDown => Problem::unavailable("shutting down", RETRY_SOON_S).coded(Code::ShuttingDown),
     })
 }

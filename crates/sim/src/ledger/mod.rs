@@ -76,6 +76,8 @@ pub(crate) struct Ledger {
     /// A standby: the real engine, fed from the durable bytes only.
     pub(crate) standby: Engine,
     pub(crate) rare: RareCounts,
+    /// Callers may be connected to other nodes than the owner: their claims outlive an epoch.
+    pub(crate) is_relayed: bool,
 }
 
 /// Effects of an accepted batch for the rest of the world.
@@ -106,6 +108,7 @@ impl Ledger {
             due_per_step: limits.due_per_step,
             standby: Engine::new(limits),
             rare: RareCounts::default(),
+            is_relayed: false,
         }
     }
 

@@ -30,7 +30,9 @@ impl World {
                 | Denial::StoreLate
                 | Denial::Overloaded
                 | Denial::StoreBehind
-                | Denial::ShuttingDown,
+                | Denial::ShuttingDown
+                | Denial::Moved
+                | Denial::Lost,
             ) => {
                 self.plan_retry(id);
                 Ok(())

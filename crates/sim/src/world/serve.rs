@@ -217,6 +217,7 @@ impl World {
                     process.given_up.push(claim);
                 }
             }
+            Err(Denial::Moved | Denial::Lost) => unreachable!("the partitions of this world are not moved"),
             Err(denial @ (Denial::Overloaded | Denial::StoreBehind | Denial::ShuttingDown)) => {
                 self.asks.refused.extend(fresh);
                 self.hit(match denial {

@@ -1,6 +1,7 @@
 //! One partition driven by hand: callers are numbers, and the test plays the store by calling `append_done`.
 
 mod leaving;
+mod reign;
 mod time;
 
 use std::sync::Arc;
@@ -328,7 +329,7 @@ fn while_an_append_hangs_the_next_batch_is_bounded() {
     assert!(world.partition.backlog_bytes() < 3 * 4_000, "{} bytes wait", world.partition.backlog_bytes());
 
     // The store is back: everything goes on.
-    assert_eq!(hanging.last, world.partition.in_flight.unwrap());
+    assert_eq!(hanging.last, world.partition.in_flight.unwrap().0);
     world.partition.append_done(world.clocks());
     world.store();
     world.borrow(5, 0);

@@ -1,0 +1,165 @@
+//! A follower: an engine that applies what is durable in a stream, without gaps, once (rule C7). A node that takes a
+//! partition reads the rest of the stream with it and goes on from there.
+
+use leasehold_engine::{Engine, Limits, Time, planted};
+use leasehold_journal::Position;
+use leasehold_journal::record::{BatchReader, ChunkReader};
+use thiserror::Error;
+
+use crate::ids::{Link, Sum};
+use crate::store::{Cursor, Page, Piece};
+
+/// Why a follower cannot go on: it is thrown away and reads the stream again from its beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Broken {
+    /// Batches are missing.
+    #[error("a batch begins at {first}, and only {head} is here")]
+    Gap {
+        /// Where the batch begins.
+        first: Position,
+        /// The last change that was applied.
+        head: Position,
+    },
+    /// The stream is not the one that was followed so far.
+    #[error("the batch at {first} goes on from another batch than the one here")]
+    Forked {
+        /// Where the batch begins.
+        first: Position,
+    },
+    /// A record cannot be read.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+/// An engine that follows the stream of a partition.
+#[derive(Debug)]
+pub struct Follower {
+    engine: Engine,
+    limits: Limits,
+    head: Position,
+    /// The newest batch, unless the head is that of a checkpoint.
+    last: Option<Link>,
+    at: Time,
+    cursor: Cursor,
+    is_restoring: bool,
+}
+
+impl Follower {
+    /// At the beginning of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Follower {
+            engine: Engine::new(limits.clone()),
+            limits,
+            head: Position::START,
+            last: Some(Link::default()),
+            at: Time(0),
+            cursor: Cursor::After(Position::START),
+            is_restoring: false,
+        }
+    }
+
+    /// Where to read on.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+
+    /// The last change that is in the engine.
+    pub fn head(&self) -> Position {
+        self.head
+    }
+
+    /// Service time of that change.
+    pub fn at(&self) -> Time {
+        self.at
+    }
+
+    /// The engine, to look at.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Takes it apart: the engine, and the batch that the next one links to. `None` while that is not known.
+    pub fn into_parts(self) -> Option<(Engine, Link)> {
+        self.last.map(|last| (self.engine, last))
+    }
+
+    /// Returns whether the newest batch is known, so that a batch can be appended after it.
+    pub fn is_linked(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// Applies a page that was read at the cursor. Returns whether it was the last one.
+    pub fn take_page(&mut self, page: &Page) -> Result<bool, Broken> {
+        for piece in &page.pieces {
+            match piece {
+                Piece::Chunk { number, record, .. } => self.take_chunk(*number, record)?,
+                Piece::Batch { before, record } => self.take_batch(*before, record)?,
+            }
+        }
+        if let Some(Cursor::After(upto)) = page.next.filter(|_| self.is_restoring) {
+            self.finish_restore(upto);
+        }
+        if let Some(next) = page.next {
+            self.cursor = next;
+            return Ok(false);
+        }
+        self.cursor = Cursor::After(if planted!(FollowerSkipsGap) { self.head.next() } else { self.head });
+        if self.last.is_none() && self.head > Position::START {
+            // The stream ends with the checkpoint. Its newest batch is there, and the next one has to link to it.
+            self.cursor = Cursor::After(Position(self.head.0 - 1));
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// The stream is read from its beginning after all, or from a checkpoint.
+    fn take_chunk(&mut self, number: u32, record: &[u8]) -> Result<(), Broken> {
+        if number == 0 {
+            *self = Follower { is_restoring: true, last: None, ..Follower::new(self.limits.clone()) };
+        }
+        let chunk = ChunkReader::open(record).map_err(|error| Broken::Damaged(error.to_string()))?;
+        self.at = chunk.header().moment.at;
+        for fact in chunk {
+            self.engine.restore(fact.map_err(|error| Broken::Damaged(error.to_string()))?);
+        }
+        Ok(())
+    }
+
+    fn finish_restore(&mut self, upto: Position) {
+        self.is_restoring = false;
+        self.engine.finish_restore(self.at);
+        self.head = upto;
+    }
+
+    fn take_batch(&mut self, before: Link, record: &[u8]) -> Result<(), Broken> {
+        let batch = BatchReader::open(record).map_err(|error| Broken::Damaged(error.to_string()))?;
+        let header = batch.header();
+        let link = Link { first: header.first, sum: Sum::of(record) };
+        if header.last() <= self.head {
+            // It was applied before; if it is the newest, it has to be the one that was.
+            if header.last() == self.head && *self.last.get_or_insert(link) != link {
+                return Err(Broken::Forked { first: header.first });
+            }
+            return Ok(());
+        }
+        if header.first > self.head.next() && !planted!(FollowerSkipsGap) {
+            return Err(Broken::Gap { first: header.first, head: self.head });
+        }
+        let is_next = header.first == self.head.next();
+        if is_next && self.last.is_some_and(|last| last != before) && !planted!(FollowerSkipsGap) {
+            return Err(Broken::Forked { first: header.first });
+        }
+        let mut position = header.first;
+        for change in batch {
+            let (moment, change) = change.map_err(|error| Broken::Damaged(error.to_string()))?;
+            if position > self.head {
+                self.engine.apply(moment, &change);
+                self.at = moment.at;
+                self.head = position;
+            }
+            position = position.next();
+        }
+        self.last = Some(link);
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! What nodes say to each other over links, and what a node wants of the world around it.
+
+use std::sync::Arc;
+
+use leasehold_engine::{ClaimId, Reply, Time};
+use leasehold_journal::{Denial, Epoch, Position, Request};
+
+use crate::ids::NodeId;
+use crate::map::{Map, NodeRecord, Reign, Seen};
+use crate::store::{Append, Birth, CheckpointId, Cursor, Landing, Page, Taking};
+
+/// Where a node is reached: its name for the others from its start to its end, through all its lives.
+pub type Address = Arc<str>;
+
+/// A message over a link. Messages of one link arrive in order or not at all.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A command for the owner of a partition. Whoever gets it owns the partition in that epoch, or says `Moved`.
+    Ask {
+        /// The relay's number of the call.
+        ask: u64,
+        /// How often the relay has sent it: only the answer to the latest sending is heard.
+        sending: u64,
+        /// The partition.
+        partition: u32,
+        /// The epoch of the owner that it is for.
+        epoch: Epoch,
+        /// The command.
+        request: Request,
+    },
+    /// The caller of an ask is gone.
+    Leave {
+        /// The relay's number of the call.
+        ask: u64,
+    },
+    /// The answer to an ask.
+    Answer {
+        /// The relay's number of the call.
+        ask: u64,
+        /// The sending that it answers.
+        sending: u64,
+        /// The answer.
+        answer: Answered,
+    },
+    /// Every call for this partition that the sender stands for has been sent to this owner.
+    Asked {
+        /// The partition.
+        partition: u32,
+        /// The epoch of its owner.
+        epoch: Epoch,
+        /// The sender's life.
+        node: NodeId,
+    },
+    /// The map has changed: read it.
+    Look,
+}
+
+/// An answer, with its place in the order of things.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// The reply, or why there is none.
+    pub answer: Result<Reply, Denial>,
+    /// The epoch in which it was decided.
+    pub epoch: Epoch,
+    /// The last change that it saw.
+    pub position: Position,
+    /// The claim that it tells its caller of: to be handed back if the caller cannot be told.
+    pub untold: Option<ClaimId>,
+}
+
+/// A call to the store.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// `SharedStore::join`.
+    Join(NodeRecord, Birth),
+    /// `SharedStore::beat`.
+    Beat(NodeRecord),
+    /// `SharedStore::confirm`.
+    Confirm,
+    /// `SharedStore::map`.
+    Map,
+    /// `SharedStore::bury`.
+    Bury(Seen<NodeRecord>),
+    /// `SharedStore::forget`.
+    Forget(Seen<NodeRecord>),
+    /// `SharedStore::take`.
+    Take(Taking),
+    /// `SharedStore::let_go`.
+    LetGo(Reign, Time),
+    /// `SharedStore::append`.
+    Append(Vec<Append>),
+    /// `SharedStore::read`.
+    Read(u32, Cursor),
+    /// `SharedStore::put_chunk`.
+    PutChunk(Reign, CheckpointId, u32, Vec<u8>),
+    /// `SharedStore::finish_checkpoint`.
+    FinishCheckpoint(Reign, CheckpointId, u32),
+    /// `SharedStore::sweep`.
+    Sweep(Reign),
+}
+
+/// What a call to the store came to.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// Of a join, or a look at the map.
+    Map(Map),
+    /// Of calls that only succeed.
+    Yes,
+    /// Of a take.
+    Reign(Reign),
+    /// Of an append.
+    Landings(Vec<Landing>),
+    /// Of a read.
+    Page(Page),
+    /// Of a sweep: there is more.
+    More(bool),
+}
+
+/// What a node wants of the world around it.
+#[derive(Clone, Debug)]
+pub enum Out {
+    /// Call the store, and hand the result back with this number.
+    Store(u64, Op),
+    /// Send a message. Without a link it is lost.
+    Send(Address, Message),
+    /// The answer to a call.
+    Answer(u64, Answered),
+    /// The node has given everything away and may end.
+    Ended,
+}
