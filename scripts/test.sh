@@ -31,13 +31,13 @@ stage schemathesis scripts/schemathesis.sh
 stage browser scripts/browser.sh
 
 # The unit under a real systemd, where one can be started.
-scripts/systemd.sh 2>&1 | tee -a "$log"
+stage systemd scripts/systemd.sh
 
 # The recipes of the documentation, as they stand there.
 stage recipes scripts/recipes.sh
 
 # The real Terraform.
-scripts/terraform.sh 2>&1 | tee -a "$log"
+stage terraform scripts/terraform.sh
 
 # The clients, and the table of scenarios that all of them share.
 stage clients scripts/clients.sh

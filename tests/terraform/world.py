@@ -1,5 +1,6 @@
 """What the scenarios need: the real server, a state server, a proxy that cuts one reply, and Terraform's directories."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -141,20 +142,20 @@ class Cutter:
             seen = b""
 
             def back():
-                while data := far.recv(65536):
-                    if seen.startswith(b"LOCK ") and self.cut == 0:
-                        self.cut += 1
-                        near.shutdown(socket.SHUT_RDWR)
-                        return
-                    near.sendall(data)
+                # Either side may have hung up.
+                with contextlib.suppress(OSError):
+                    while data := far.recv(65536):
+                        if seen.startswith(b"LOCK ") and self.cut == 0:
+                            self.cut += 1
+                            near.shutdown(socket.SHUT_RDWR)
+                            return
+                        near.sendall(data)
 
             threading.Thread(target=back, daemon=True).start()
-            try:
+            with contextlib.suppress(OSError):
                 while data := near.recv(65536):
                     seen = data if data[:1].isalpha() else seen
                     far.sendall(data)
-            except OSError:
-                pass
 
 
 class Stack:
