@@ -37,6 +37,10 @@ impl Names {
         Names { has_many: partitions > 1, ..Names::default() }
     }
 
+    pub(crate) fn has_many(&self) -> bool {
+        self.has_many
+    }
+
     /// A request with its placeholders filled in.
     pub(crate) fn fill(&mut self, request: &Request) -> Result<Request, String> {
         let filled = Request {
@@ -227,8 +231,15 @@ fn is_random_uuid(text: &str) -> bool {
 /// Headers about the order of a partition, or of a list with several.
 const COUNTED_HEADERS: [&str; 2] = ["leasehold-position", "link"];
 /// Members with a number that a partition counts, or the place of an answer or event.
-const COUNTED_MEMBERS: [&str; 6] =
-    ["\"token\":", "\"latest_token\":", "\"latest\":", "\"position\":\"", "\"oldest_id\":\"", "\"id\":\""];
+const COUNTED_MEMBERS: [&str; 7] = [
+    "\"token\":",
+    "\"order\":",
+    "\"latest_token\":",
+    "\"latest\":",
+    "\"position\":\"",
+    "\"oldest_id\":\"",
+    "\"id\":\"",
+];
 
 /// The text without the numbers that a partition counts. Ids of claims stay.
 fn without_counts(text: &str) -> String {

@@ -99,7 +99,7 @@ impl Play {
                     let said = self.names.write(name.as_deref(), expected, &answer);
                     return Err(Fault::Differs { difference, said });
                 }
-                if let Some(fault) = contract().fault(&method, &target, &answer) {
+                if let Some(fault) = contract().fault(&method, &target, &answer, self.names.has_many()) {
                     return Err(Fault::Differs { difference: format!("  {fault}"), said: step.text.clone() });
                 }
             }

@@ -184,7 +184,7 @@ fn check_tells_what_there_is_and_no_secret() {
     let text = done(&["check", "--data", data]);
     assert_eq!(names(), before);
     for line in
-        ["is sound", "in use        no", "held          pool 1, claim 1, lock 1", "format        tables 1, records 3"]
+        ["is sound", "in use        no", "held          pool 1, claim 1, lock 1", "format        tables 1, records 4"]
     {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
@@ -222,7 +222,7 @@ fn what_cannot_be_done_is_refused_and_said() {
     let nothing = utf8(scratch.path());
     refused(&["check", "--data", nothing], 2, "there is no Leasehold data in");
     refused(&["backup", "--data", data, "--to", file], 2, "there is no Leasehold data in");
-    refused(&["restore", "--from", file, "--data", data], 2, "there is no Leasehold data in");
+    refused(&["restore", "--from", file, "--data", data], 2, "does not exist");
     refused(&["restore", "--from", nothing, "--data", data], 2, "is a directory");
 
     let server = Launch::on(Path::new(data)).start();

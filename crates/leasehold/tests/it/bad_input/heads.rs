@@ -210,7 +210,7 @@ fn lists(known: &Known) -> Vec<Row> {
         ("maximum_ttl=inf", "maximum_ttl must be a number"),
         ("maximum_ttl=1e999", "maximum_ttl must be a number"),
         ("minimum_active_duration=x", "minimum_active_duration must be a number"),
-        ("maximum_waiting_duration=5s", "maximum_waiting_duration must be a number"),
+        ("maximum_waiting_duration=5x", "maximum_waiting_duration must be a number"),
         ("created=yesterday..", "minimum_created must be an rfc 3339 time"),
         ("minimum_created=2024-13-01T00:00:00Z", "minimum_created must be an rfc 3339 time"),
         ("maximum_created=", "maximum_created must be an rfc 3339 time"),

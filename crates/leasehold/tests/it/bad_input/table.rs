@@ -95,7 +95,7 @@ fn pools(known: &Known) -> Vec<Row> {
     rows.push(Row::new("PUT", &put, "{}", 400).naming("count is missing"));
     rows.push(Row::new("PUT", &put, "{\"Count\":5}", 400).naming("count is missing"));
 
-    let no_ttl = ["0", "0.0", "-0", "-1", "-1e-9", "1e-400", "\"5\"", "\"5s\"", "null", "true", "[5]", "{}"];
+    let no_ttl = ["0", "0.0", "-0", "-1", "-1e-9", "1e-400", "\"5\"", "\"5x\"", "null", "true", "[5]", "{}"];
     for ttl in no_ttl {
         let names = "ttl must be a number greater than 0";
         rows.push(Row::new("POST", &borrow, format!("{{\"ttl\":{ttl}}}"), 400).naming(names));

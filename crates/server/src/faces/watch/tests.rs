@@ -323,7 +323,7 @@ fn an_event_has_all_its_members() {
     assert_eq!(
         String::from_utf8(frame).unwrap(),
         "id: 1.7\nevent: released\ndata: {\"id\":\"1.7\",\"at_unix\":7.0,\"event\":\"released\",\"key\":\"lock:odd\",\
-         \"kind\":\"lock\",\"name\":\"odd\",\"client\":\"ann\",\"claim\":null,\"slot\":0,\"token\":7,\"waited_s\":null,\
+         \"kind\":\"lock\",\"name\":\"odd\",\"client\":\"ann\",\"holder\":null,\"owner\":null,\"label\":null,\"claim\":null,\"slot\":0,\"token\":7,\"waited_s\":null,\
          \"held_s\":0.000001,\"capacity\":null,\"from\":null,\"ttl_s\":null}\n\n"
     );
 }
