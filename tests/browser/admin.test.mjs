@@ -56,4 +56,25 @@ describe("a dashboard at an address of its own", () => {
     await confirm("Release for cron");
     assert.equal((await server.call("GET", "/lock?job=night")).holder, "");
   });
+
+  test("takes a caller that waits for a lock out, and no other", async (t) => {
+    await server.lock("dawn", "cron");
+    const wait = (client) => fetch(`${server.url}/lock?${new URLSearchParams({ job: "dawn", client, ttl: "60s", wait: "60" })}`, { method: "POST" });
+    const page = await openPage(t, browser, dashboard);
+    await page.goto(`${dashboard.url}/#/r/lock%3Adawn`);
+    const answers = [];
+    for (const client of ["first", "second"]) {
+      answers.push(wait(client));
+      await page.getByRole("button", { name: `Take out ${client}` }).waitFor();
+    }
+    await page.getByRole("button", { name: "Take out first" }).click();
+    await page.locator("#act-confirm").click();
+    await page.locator("#act-dialog").waitFor({ state: "hidden" });
+    const refused = await answers[0];
+    assert.equal(refused.status, 409, await refused.text());
+    await page.getByRole("button", { name: "Take out first" }).waitFor({ state: "detached" });
+    await server.call("DELETE", "/lock?job=dawn&client=cron");
+    const granted = await answers[1];
+    assert.equal(granted.status, 200, await granted.text());
+  });
 });

@@ -1,7 +1,7 @@
 // The actions of a user on the page: release, revoke, take out of a queue. Each asks first, says what will happen and to whom,
 // and shows a refusal in words where it was asked.
 
-import { configure, Problem, releaseClaim, releaseLock, revoke, withdrawClaim } from "./api.js";
+import { configure, Problem, releaseClaim, releaseLock, revoke, takeOut, withdrawClaim } from "./api.js";
 import { announce, byId, h } from "./dom.js";
 import { nameOf } from "./format.js";
 import { may } from "./who.js";
@@ -44,7 +44,8 @@ export function askRelease(detail, holder, who) {
   });
 }
 
-export const canWithdraw = (waiter) => mayChange() && Boolean(waiter.claim);
+/** A claim by its id; a caller that waits for a lock or a slot by its order, which takes the right to revoke. */
+export const canWithdraw = (waiter) => (waiter.claim ? mayChange() : may("revoke-any") && Number.isInteger(waiter.order));
 
 export function askWithdraw(detail, waiter, who) {
   ask({
@@ -53,7 +54,7 @@ export function askWithdraw(detail, waiter, who) {
     facts: [["Resource", nameOf(detail)], ["Place", String(waiter.place)]],
     confirm: "Take out",
     done: `${who} is out of the queue.`,
-    run: () => withdrawClaim(waiter.claim),
+    run: () => (waiter.claim ? withdrawClaim(waiter.claim) : takeOut(detail.key, waiter.order)),
   });
 }
 

@@ -24,6 +24,8 @@ export const findPool = (id) => call("/v1/observe/pool", "POST", { id });
 export const whoami = () => call("/v1/whoami");
 export const logOut = () => call("/logout", "POST");
 export const revoke = (key, token) => call("/v1/admin/revoke", "POST", { key, token });
+/** Takes a waiter out of the queue of a lock or a pool, by the order in which it came. */
+export const takeOut = (key, order) => call("/v1/admin/revoke", "POST", { key, order });
 export const releaseClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "released" });
 export const configure = (resource, capacity) => call(`/v1/resources/${encodeURIComponent(resource)}/`, "PUT", { capacity });
 export const getService = () => call("/v1/observe/service");

@@ -55,7 +55,7 @@ function makeHolder() {
       now = { detail, holder, at_ms, who, history };
       setText(name, who);
       setAttr(name, "title", who);
-      setText(facts, `slot ${holder.slot} · token ${holder.token}`);
+      setText(facts, `slot ${holder.slot} · token ${holder.token}${holder.owner && holder.owner !== who ? ` · of ${seen(holder.owner)}` : ""}`);
       element.dataset.state = holder.state;
       since.dateTime = new Date(holder.since_unix * 1000).toISOString();
       since.title = `since ${exact(holder.since_unix)}`;
@@ -93,7 +93,7 @@ export class Queue {
   }
 
   show(detail, at_ms, history) {
-    reconcile(this.#list, this.#kept, detail.queue, (one) => one.claim ?? `${one.client} ${one.place}`, () => makeWaiter(), (made, one) => made.update(detail, one, at_ms, history.who(one)));
+    reconcile(this.#list, this.#kept, detail.queue, (one) => one.claim ?? one.order ?? `${one.client} ${one.place}`, () => makeWaiter(), (made, one) => made.update(detail, one, at_ms, history.who(one)));
     const more = detail.waiting - detail.queue.length;
     setText(this.#note, detail.waiting === 0 ? "No one is waiting." : more > 0 ? `And ${count(more)} more behind them.` : "");
   }
