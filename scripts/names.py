@@ -18,7 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ONCE_HOMONYMS = {"Action", "Asked", "State", "Place", "Answer", "World"}
 
 ALLOWED = {
+    "Address": "of a node of the cluster, and of a store on etcd",
     "Answer": "the engine's, and its description in the OpenAPI document",
+    "Answered": "an ask of another node, and a request of a caller",
     "Begun": "a session in sign-on, and the answer that tells of it",
     "Call": "each face has its own, and faces/list.rs makes one of them",
     "Change": "the engine's, and the one that a caller asks for, in its audit line",

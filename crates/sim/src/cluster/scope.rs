@@ -20,7 +20,7 @@ const NODES: usize = 3;
 
 /// How far a walk got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct Explored {
     pub states: usize,
     pub steps: usize,
     /// Every state up to this depth was seen.
@@ -86,7 +86,7 @@ struct Small {
 }
 
 #[derive(Clone, Debug)]
-struct State {
+struct Board {
     shelf: Shelf,
     nodes: Vec<Small>,
     /// A call that its node has given up on, and that may still be applied, once or more.
@@ -94,7 +94,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum Deed {
     Take(usize),
     ReadTail(usize),
     Append(usize),
@@ -110,12 +110,12 @@ enum Action {
 }
 
 /// Walks until there are so many states, or no more. Panics with the way there when a rule is broken.
-pub fn walk(states_max: usize) -> Walked {
+pub fn walk(states_max: usize) -> Explored {
     let mut seen = BTreeSet::new();
-    let start = State::new();
+    let start = Board::new();
     seen.insert(start.digest());
     let mut frontier = VecDeque::from([(start, 0_u32, Vec::new())]);
-    let mut walked = Walked::default();
+    let mut walked = Explored::default();
     while let Some((state, depth, way)) = frontier.pop_front() {
         walked.depth = depth;
         if seen.len() >= states_max {
@@ -124,7 +124,7 @@ pub fn walk(states_max: usize) -> Walked {
         for action in state.actions() {
             walked.steps += 1;
             let mut next = state.clone();
-            let mut way: Vec<Action> = way.clone();
+            let mut way: Vec<Deed> = way.clone();
             way.push(action);
             if let Err(what) = next.step(action) {
                 panic!("small scope of ownership: {what}, after {way:?}");
@@ -138,7 +138,7 @@ pub fn walk(states_max: usize) -> Walked {
     walked
 }
 
-impl State {
+impl Board {
     fn new() -> Self {
         let mut shelf = Shelf::default();
         let birth = Birth { partitions: Partitions::new(1), format: 1, secret: [0; 32] };
@@ -160,11 +160,11 @@ impl State {
             });
         }
         // Node 0 owns it and serves.
-        let mut state = State { shelf, nodes, stray: None };
-        for action in [Action::Take(0), Action::Apply(0), Action::Hear(0), Action::ReadTail(0), Action::Append(0)] {
+        let mut state = Board { shelf, nodes, stray: None };
+        for action in [Deed::Take(0), Deed::Apply(0), Deed::Hear(0), Deed::ReadTail(0), Deed::Append(0)] {
             state.step(action).expect("an orderly start");
         }
-        for action in [Action::Apply(0), Action::Hear(0)] {
+        for action in [Deed::Apply(0), Deed::Hear(0)] {
             state.step(action).expect("an orderly start");
         }
         assert_eq!(state.nodes[0].phase, Phase::Serving);
@@ -177,27 +177,27 @@ impl State {
         hasher.finish()
     }
 
-    fn actions(&self) -> Vec<Action> {
+    fn actions(&self) -> Vec<Deed> {
         let mut actions = Vec::new();
         for (n, node) in self.nodes.iter().enumerate() {
             match &node.flight {
-                Some(flight) if flight.applied.is_none() => actions.extend([Action::Apply(n), Action::Lose(n)]),
-                Some(_) => actions.extend([Action::Hear(n), Action::Lose(n)]),
+                Some(flight) if flight.applied.is_none() => actions.extend([Deed::Apply(n), Deed::Lose(n)]),
+                Some(_) => actions.extend([Deed::Hear(n), Deed::Lose(n)]),
                 None if node.is_dead => {}
                 None => match node.phase {
                     Phase::Out => {
-                        actions.push(Action::Take(n));
-                        actions.extend((0..NODES).filter(|other| *other != n).map(|other| Action::Bury(n, other)));
+                        actions.push(Deed::Take(n));
+                        actions.extend((0..NODES).filter(|other| *other != n).map(|other| Deed::Bury(n, other)));
                     }
-                    Phase::Tail => actions.push(Action::ReadTail(n)),
-                    Phase::First => actions.push(Action::Append(n)),
+                    Phase::Tail => actions.push(Deed::ReadTail(n)),
+                    Phase::First => actions.push(Deed::Append(n)),
                     Phase::Serving => {
-                        actions.extend([Action::Append(n), Action::LetGo(n)]);
+                        actions.extend([Deed::Append(n), Deed::LetGo(n)]);
                         if node.read.is_some() {
-                            actions.push(Action::Confirm(n));
+                            actions.push(Deed::Confirm(n));
                         }
                     }
-                    Phase::LettingGo => actions.push(Action::LetGo(n)),
+                    Phase::LettingGo => actions.push(Deed::LetGo(n)),
                 },
             }
             let serves = match node.phase {
@@ -207,18 +207,18 @@ impl State {
                 Phase::Out | Phase::First => false,
             };
             if serves && node.read.is_none() && !node.is_dead {
-                actions.push(Action::Decide(n));
+                actions.push(Deed::Decide(n));
             }
         }
         if self.stray.is_some() {
-            actions.push(Action::ApplyStray);
+            actions.push(Deed::ApplyStray);
         }
         actions
     }
 
-    fn step(&mut self, action: Action) -> Result<(), String> {
+    fn step(&mut self, action: Deed) -> Result<(), String> {
         match action {
-            Action::Take(n) => {
+            Deed::Take(n) => {
                 let Ok(map) = self.shelf.map() else { return Ok(()) };
                 let seen = map.owners[0].clone();
                 let owner = seen.value.node;
@@ -230,8 +230,8 @@ impl State {
                     self.fly(n, Op::Take(Taking { partition: 0, seen, dead, node, at }));
                 }
             }
-            Action::ReadTail(n) => self.read_tail(n)?,
-            Action::Append(n) => {
+            Deed::ReadTail(n) => self.read_tail(n)?,
+            Deed::Append(n) => {
                 let node = &mut self.nodes[n];
                 let Some(reign) = node.reign else { return Ok(()) };
                 let mut writer = BatchWriter::new(0, reign.epoch(), Position(node.head + 1));
@@ -242,7 +242,7 @@ impl State {
                 node.proofs += 1;
                 self.fly(n, Op::Append(append));
             }
-            Action::Decide(n) => {
+            Deed::Decide(n) => {
                 let is_true = self.is_latest(n);
                 let node = &mut self.nodes[n];
                 let proof = if planted!(ProofBegunBefore) { node.proofs } else { node.proofs + 1 };
@@ -251,34 +251,34 @@ impl State {
                     self.leave(n, u64::MAX)?;
                 }
             }
-            Action::Confirm(n) => {
+            Deed::Confirm(n) => {
                 self.nodes[n].proofs += 1;
                 let proof = self.nodes[n].proofs;
                 self.fly(n, Op::Confirm(proof));
             }
-            Action::LetGo(n) => {
+            Deed::LetGo(n) => {
                 self.nodes[n].phase = Phase::LettingGo;
                 let Some(reign) = self.nodes[n].reign else { return Ok(()) };
                 self.fly(n, Op::LetGo(reign));
             }
-            Action::Bury(n, other) => {
+            Deed::Bury(n, other) => {
                 let node = self.nodes[other].life.node;
                 let Some(seen) = self.shelf.map().ok().and_then(|map| map.node(node).cloned()) else { return Ok(()) };
                 if !seen.value.is_buried {
                     self.fly(n, Op::Bury(seen));
                 }
             }
-            Action::Apply(n) => {
+            Deed::Apply(n) => {
                 let Some(flight) = self.nodes[n].flight.clone() else { return Ok(()) };
                 let heard = self.apply(n, &flight.op)?;
                 self.nodes[n].flight = Some(Flight { applied: Some(heard), ..flight });
             }
-            Action::Hear(n) => {
+            Deed::Hear(n) => {
                 if let Some(Flight { op, applied: Some(heard) }) = self.nodes[n].flight.take() {
                     self.hear(n, op, heard)?;
                 }
             }
-            Action::Lose(n) => {
+            Deed::Lose(n) => {
                 if let Some(flight) = self.nodes[n].flight.take() {
                     if let (Op::Append(append), false) = (&flight.op, self.nodes[n].is_dead) {
                         // The identical batch again.
@@ -291,7 +291,7 @@ impl State {
                     self.stray = Some((n, flight.op));
                 }
             }
-            Action::ApplyStray => {
+            Deed::ApplyStray => {
                 if let Some((n, op)) = self.stray.take() {
                     self.apply(n, &op)?;
                 }
