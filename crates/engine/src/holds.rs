@@ -7,6 +7,8 @@ const WEIGHED_MAX: u32 = 16;
 const KNOWN_FROM: u32 = 5;
 /// A holder that has its slot for longer than usual is expected to need this part of the mean more.
 const OVERDUE_PART: u64 = 8;
+/// Up to so many holders are looked at one by one, each time a waiter is told when it may expect a slot.
+pub(crate) const LOOKED_AT_MAX: u32 = 64;
 
 /// A mean of past holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -108,7 +108,7 @@ impl State {
                 Status::Waiting | Status::Lapsed | Status::Ended(_) => 0,
             }
         };
-        let are_few = resource.slots.used() as usize <= HOLDERS_SHOWN_TO_WAITERS;
+        let are_few = resource.slots.used() <= holds::LOOKED_AT_MAX;
         let remainders = are_few.then(|| resource.slots.iter().map(|(_, cix)| rest_us(cix)).collect());
         Outlook::new(mean_us, resource.capacity, remainders)
     }

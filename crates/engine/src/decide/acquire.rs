@@ -115,8 +115,9 @@ impl Engine {
         let claim = &self.state.claims[cix];
         let id = claim.id;
         let wait_until = match acquire.patience {
+            // A question keeps it for as long as any other does, however long this caller would wait.
+            _ if claim.wait_ttl_us() > 0 => self.kept_until(now, cix).unwrap_or(claim.deadline),
             Patience::For { wait_us } => now.at.plus(wait_us).plus(claim.keep_us()),
-            Patience::Standing if claim.wait_ttl_us() > 0 => self.kept_until(now, cix).unwrap_or(claim.deadline),
             Patience::Standing => Time::NEVER,
         };
         let waits_longer = claim.status == Status::Waiting && wait_until > claim.deadline;
