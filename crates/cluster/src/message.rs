@@ -15,7 +15,7 @@ pub type Address = Arc<str>;
 /// A message over a link. Messages of one link arrive in order or not at all.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// A command for the owner of a partition. Whoever gets it owns the partition in that epoch, or says `Moved`.
+    /// A command for the owner of a partition. The node that gets it owns the partition in that epoch, or says `Moved`.
     Ask {
         /// The relay's number of the call.
         ask: u64,

@@ -8,14 +8,14 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, Labeling, Limits, Options, Patience, Quota, Reply, ResourceKey,
-    Wall,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, Labeling, Limits, Options, Patience, Quota, Refusal, Reply,
+    ResourceKey, Wall,
 };
 use leasehold_journal::store::{Opened, Recovered};
 use leasehold_journal::{
-    Batch, MemoryOpener, Opener, PartitionLimits, Position, Room, Sizes, Store, StoreError, recover,
+    Batch, Denial, MemoryOpener, Opener, PartitionLimits, Position, Room, Sizes, Store, StoreError, recover,
 };
-use leasehold_server::{Clock, Driver, Lead, Observer};
+use leasehold_server::{Clock, Driver, Drivers, Lead, Observer};
 use tokio::runtime::{Builder, Runtime};
 
 const POOL: ResourceKey = ResourceKey::Pool(1);
@@ -317,5 +317,51 @@ fn in_memory_too_errors_and_events_have_the_position_of_what_is_durable() {
         }
         driver.close();
         driver.shut_down().await.unwrap();
+    });
+}
+
+#[test]
+fn a_quota_counts_the_claims_of_its_owner_in_every_partition() {
+    const PARTITIONS: u32 = 4;
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let (observer, clock) = (Arc::new(Observer::of_many(100, PARTITIONS)), Arc::new(Clock::system()));
+    let start = |partition| {
+        let recovery = recover(&MemoryOpener::forgetful(), partition, Limits::default()).unwrap();
+        Driver::start(recovery, limits(), Arc::clone(&observer), Arc::clone(&clock))
+    };
+    let drivers = Drivers::of((0..PARTITIONS).map(start).collect());
+    let handle = drivers.handle();
+    let claim = |nth: u128, owner: &str| {
+        Command::Acquire(Box::new(Acquire {
+            resource: ResourceKey::Claim(format!("r{nth}").into()),
+            id: ClaimId(nth + 1),
+            ttl_us: 60_000_000,
+            patience: Patience::Standing,
+            client: Some(owner.into()),
+            principal: None,
+            key: None,
+            metadata: None,
+            quota: Quota { live_max: 8, ..Quota::NONE },
+            options: Options::default(),
+        }))
+    };
+    runtime.block_on(async {
+        let mut met = [false; PARTITIONS as usize];
+        for nth in 0..8 {
+            let answered = handle.call(claim(nth, "ann")).await;
+            assert!(answered.answer.is_ok(), "{nth}: {:?}", answered.answer);
+            met[answered.stamp.partition as usize] = true;
+        }
+        assert!(met.into_iter().filter(|met| *met).count() > 1, "the names are spread");
+        // The ninth is one too many wherever it belongs, and another owner's is its first.
+        for nth in 8..40 {
+            let refused = handle.call(claim(nth, "ann")).await.answer;
+            let expected = Refusal::OverQuota { is_about_waiting: false, limit: 8 };
+            assert_eq!(refused.unwrap_err(), Denial::Refused(expected), "{nth}");
+        }
+        assert!(handle.call(claim(40, "bob")).await.answer.is_ok());
+        drivers.close();
+        drivers.shut_down().await.unwrap();
     });
 }
