@@ -18,38 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ONCE_HOMONYMS = {"Action", "Asked", "State", "Place", "Answer", "World"}
 
 ALLOWED = {
-    "Address": "of a node of the cluster, and of a store on etcd",
-    "Answer": "the engine's, and its description in the OpenAPI document",
-    "Answered": "an ask of another node, and a request of a caller",
-    "Begun": "a session in sign-on, and the answer that tells of it",
     "Call": "each face has its own, and faces/list.rs makes one of them",
-    "Change": "the engine's, and the one that a caller asks for, in its audit line",
-    "Command": "the engine's, and the command line's",
     "Endpoint": "each face has its own, and faces/list.rs makes one of them",
-    "Events": "those that are kept, and their metrics",
-    "Form": "a form of a web page, and the form of a command line",
-    "History": "of a claim in an answer, and of a journal in recovery",
-    "Limits": "of the engine, and of sign-on: each crate's own settings",
-    "Mark": "of a map of partitions, and where a list of many goes on",
-    "Outcome": "of a call in a history, and of a simulated run",
-    "Page": "of a shared store, and of a list that a caller asks for",
-    "Place": "in a journal that is recovered, and in the file of a write-ahead log",
-    "Problem": "of a record, and of a request",
-    "Refusal": "the engine's, and etcd's",
-    "Reply": "the engine's, and the same with what its answer needs beside it",
-    "ResourcePage": "the engine's slice, and the page that a caller asks for",
-    "Rule": "of a policy, and of a setting",
     "RunArgs": "one for each platform",
-    "Secret": "of a provider, and of a client",
-    "Seen": "by a member of a cluster, and by an answer of many partitions",
-    "Settings": "of sign-on, and of the service: each crate's own",
-    "SignOn": "the service's, and its face",
-    "Source": "of a name, and of a setting",
-    "Subject": "of a policy, and of a call",
-    "Totals": "of a state, and of many simulated runs",
-    "Upkeep": "of the store on etcd, and of the one in a file",
-    "Wanted": "a file of a page, and the lines of a survey",
-    "Wish": "of a claim's caller, in the engine, in histories and in simulated callers",
 }
 
 DECLARED = re.compile(r"^(pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)", re.M)
@@ -69,7 +40,8 @@ def declared(crate: pathlib.Path) -> list[tuple[str, str, pathlib.Path]]:
 
 
 def main() -> int:
-    crates = {path.parent.name: path.parent for path in sorted(ROOT.glob("crates/*/Cargo.toml"))}
+    manifests = [*sorted(ROOT.glob("crates/*/Cargo.toml")), ROOT / "bench/Cargo.toml"]
+    crates = {path.parent.name: path.parent for path in manifests}
     types = {name: declared(path) for name, path in crates.items()}
     homonyms: dict[str, set[str]] = collections.defaultdict(set)
     for crate, path in crates.items():

@@ -23,7 +23,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum, value_parser};
 
 use crate::machine::Machine;
-use crate::peer::{Peer, Place, Running};
+use crate::peer::{Contender, Running, Workspace};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::workload::{Context, Match, Sizes};
@@ -50,7 +50,7 @@ struct Args {
 
     /// Only these peers
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
-    peers: Vec<Peer>,
+    peers: Vec<Contender>,
 
     /// Throughput with these numbers of connections [default: 1,16,64,256,1024]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = value_parser!(u64).range(1..=4096))]
@@ -84,13 +84,13 @@ impl Args {
     }
 
     /// The peers that the wanted parts need.
-    fn wanted_peers(&self) -> impl Iterator<Item = Peer> {
-        let all: &[Peer] = if self.wants(Part::Throughput) || self.wants(Part::Latency) {
-            &Peer::ALL
+    fn wanted_peers(&self) -> impl Iterator<Item = Contender> {
+        let all: &[Contender] = if self.wants(Part::Throughput) || self.wants(Part::Latency) {
+            &Contender::ALL
         } else if self.wants(Part::Http2) {
-            &[Peer::Leasehold, Peer::LeaseholdMemory, Peer::RedisAlways]
+            &[Contender::Leasehold, Contender::LeaseholdMemory, Contender::RedisAlways]
         } else if self.wants(Part::HandOver) || self.wants(Part::Claims) || self.wants(Part::Lock) {
-            &[Peer::Leasehold, Peer::LeaseholdMemory]
+            &[Contender::Leasehold, Contender::LeaseholdMemory]
         } else {
             &[]
         };
@@ -117,7 +117,7 @@ fn run(args: &Args) -> Result<()> {
     }
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
     let binaries = std::env::current_exe()?.parent().context("a program is in a directory")?.to_owned();
-    let place = Place { dir: args.dir.canonicalize()?, binaries };
+    let place = Workspace { dir: args.dir.canonicalize()?, binaries };
     if let Some(other) = &args.against {
         let connections = if args.connections.is_empty() { &[64][..] } else { &args.connections };
         let rounds = args.rounds.unwrap_or(20).max(1);

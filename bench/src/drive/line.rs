@@ -20,11 +20,11 @@ pub(crate) struct Line {
     input: Vec<u8>,
     filled: usize,
     out: Vec<u8>,
-    pub(super) state: State,
+    pub(super) state: LineState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum LineState {
     /// Free for the next request.
     Idle,
     /// A request is under way since then: when it was sent, or when it was due.
@@ -55,7 +55,7 @@ impl Line {
             input: vec![0; INPUT_BYTES],
             filled: 0,
             out: Vec::with_capacity(512),
-            state: State::Idle,
+            state: LineState::Idle,
         })
     }
 
@@ -64,11 +64,11 @@ impl Line {
         let ask = self.script.ask(now, over, &mut self.out);
         match ask {
             Ask::Sent => {
-                self.state = State::Asked(due_at);
+                self.state = LineState::Asked(due_at);
                 self.flush()?;
             }
-            Ask::At(_) => self.state = State::Asleep,
-            Ask::Done => self.state = State::Done,
+            Ask::At(_) => self.state = LineState::Asleep,
+            Ask::Done => self.state = LineState::Done,
         }
         Ok(ask)
     }
@@ -122,7 +122,7 @@ impl Line {
                 Heard::Aside(bytes) => taken += bytes,
                 Heard::Answer(bytes) => {
                     taken += bytes;
-                    let State::Asked(due_at) = self.state else { bail!("a peer answered without a request") };
+                    let LineState::Asked(due_at) = self.state else { bail!("a peer answered without a request") };
                     break Some(due_at);
                 }
                 Heard::AnswerSince(bytes, asked_at) => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use mio::{Events, Interest, Poll, Token};
 
-use super::line::{Line, State};
+use super::line::{Line, LineState};
 use super::timer::Timer;
 use super::{Ask, Outcome, Pace, Plan};
 use crate::figures::{duration_ns, float, histogram};
@@ -89,7 +89,7 @@ impl<'a> Load<'a> {
                 if event.is_writable() {
                     self.lines[index].flush()?;
                 }
-                if event.is_readable() && self.lines[index].state != State::Done {
+                if event.is_readable() && self.lines[index].state != LineState::Done {
                     self.lines[index].fill()?;
                     self.hear(index)?;
                 }
@@ -106,7 +106,7 @@ impl<'a> Load<'a> {
         if matches!(self.plan.pace, Pace::Closed) || self.over {
             return self.ask(index, now, now);
         }
-        self.lines[index].state = State::Idle;
+        self.lines[index].state = LineState::Idle;
         self.idle.push_back(index);
         Ok(())
     }
@@ -130,7 +130,7 @@ impl<'a> Load<'a> {
                 self.outcome.latency.saturating_record(duration_ns(now.saturating_duration_since(due_at)));
             }
             self.free(index, now)?;
-            if self.lines[index].state == State::Done {
+            if self.lines[index].state == LineState::Done {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
 
 use super::process::Process;
-use super::{Place, text};
+use super::{Workspace, text};
 use crate::machine::resident_bytes;
 use crate::wire::http;
 
@@ -23,7 +23,7 @@ pub(super) fn start(program: &Path, dir: &Path, args: &[&str]) -> Result<(Proces
     Ok((process, addr, env!("CARGO_PKG_VERSION").to_owned()))
 }
 
-pub(super) fn start_ceiling(place: &Place, dir: &Path) -> Result<(Process, SocketAddr, String)> {
+pub(super) fn start_ceiling(place: &Workspace, dir: &Path) -> Result<(Process, SocketAddr, String)> {
     let command = Command::new(place.binary("leasehold-bench-ceiling"));
     let mut process = Process::start("ceiling", command, dir, Signal::TERM)?;
     let addr = process.announced()?;
@@ -33,7 +33,7 @@ pub(super) fn start_ceiling(place: &Place, dir: &Path) -> Result<(Process, Socke
 /// A service of one workload's own, durable, that can be looked into and killed.
 #[derive(Debug)]
 pub(crate) struct Leasehold {
-    place: Place,
+    place: Workspace,
     dir: PathBuf,
     args: Vec<String>,
     pub(crate) process: Process,
@@ -41,7 +41,7 @@ pub(crate) struct Leasehold {
 }
 
 impl Leasehold {
-    pub(crate) fn start(place: &Place, name: &str, args: &[&str]) -> Result<Self> {
+    pub(crate) fn start(place: &Workspace, name: &str, args: &[&str]) -> Result<Self> {
         let dir = place.fresh(name)?;
         let mut all = vec!["--data".to_owned(), text(&dir.join("data"))];
         all.extend(args.iter().map(ToString::to_string));

@@ -23,7 +23,7 @@ use process::Process;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Peer {
+pub(crate) enum Contender {
     Leasehold,
     LeaseholdMemory,
     Ceiling,
@@ -33,26 +33,26 @@ pub(crate) enum Peer {
     Etcd,
 }
 
-impl Peer {
-    pub(crate) const ALL: [Peer; 7] = [
-        Peer::Leasehold,
-        Peer::LeaseholdMemory,
-        Peer::Ceiling,
-        Peer::RedisAlways,
-        Peer::RedisMemory,
-        Peer::Postgres,
-        Peer::Etcd,
+impl Contender {
+    pub(crate) const ALL: [Contender; 7] = [
+        Contender::Leasehold,
+        Contender::LeaseholdMemory,
+        Contender::Ceiling,
+        Contender::RedisAlways,
+        Contender::RedisMemory,
+        Contender::Postgres,
+        Contender::Etcd,
     ];
 
     pub(crate) fn label(self) -> &'static str {
         match self {
-            Peer::Leasehold => "Leasehold",
-            Peer::LeaseholdMemory => "Leasehold --memory",
-            Peer::Ceiling => "constant answer",
-            Peer::RedisAlways => "Redis, fsync always",
-            Peer::RedisMemory => "Redis, no persistence",
-            Peer::Postgres => "PostgreSQL",
-            Peer::Etcd => "etcd",
+            Contender::Leasehold => "Leasehold",
+            Contender::LeaseholdMemory => "Leasehold --memory",
+            Contender::Ceiling => "constant answer",
+            Contender::RedisAlways => "Redis, fsync always",
+            Contender::RedisMemory => "Redis, no persistence",
+            Contender::Postgres => "PostgreSQL",
+            Contender::Etcd => "etcd",
         }
     }
 
@@ -60,20 +60,24 @@ impl Peer {
     /// measure this machine.
     pub(crate) fn connections_max(self) -> u64 {
         match self {
-            Peer::Postgres | Peer::Etcd => 256,
-            Peer::Leasehold | Peer::LeaseholdMemory | Peer::Ceiling | Peer::RedisAlways | Peer::RedisMemory => u64::MAX,
+            Contender::Postgres | Contender::Etcd => 256,
+            Contender::Leasehold
+            | Contender::LeaseholdMemory
+            | Contender::Ceiling
+            | Contender::RedisAlways
+            | Contender::RedisMemory => u64::MAX,
         }
     }
 
     fn file_name(self) -> &'static str {
         match self {
-            Peer::Leasehold => "leasehold",
-            Peer::LeaseholdMemory => "leasehold-memory",
-            Peer::Ceiling => "ceiling",
-            Peer::RedisAlways => "redis-always",
-            Peer::RedisMemory => "redis-memory",
-            Peer::Postgres => "postgres",
-            Peer::Etcd => "etcd",
+            Contender::Leasehold => "leasehold",
+            Contender::LeaseholdMemory => "leasehold-memory",
+            Contender::Ceiling => "ceiling",
+            Contender::RedisAlways => "redis-always",
+            Contender::RedisMemory => "redis-memory",
+            Contender::Postgres => "postgres",
+            Contender::Etcd => "etcd",
         }
     }
 }
@@ -87,12 +91,12 @@ pub(crate) enum Store {
 
 /// Where data goes and our own binaries are.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Workspace {
     pub(crate) dir: PathBuf,
     pub(crate) binaries: PathBuf,
 }
 
-impl Place {
+impl Workspace {
     /// A fresh directory in it.
     pub(crate) fn fresh(&self, name: &str) -> Result<PathBuf> {
         let path = self.dir.join(name);
@@ -115,23 +119,23 @@ impl Place {
 /// A peer that takes requests.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     pub(crate) addr: SocketAddr,
     pub(crate) version: String,
     process: Process,
 }
 
 impl Running {
-    pub(crate) fn start(peer: Peer, place: &Place) -> Result<Self> {
+    pub(crate) fn start(peer: Contender, place: &Workspace) -> Result<Self> {
         let dir = place.fresh(peer.file_name())?;
         let started = match peer {
-            Peer::Leasehold => return Running::start_build(&place.leasehold(), Store::Disk, &dir),
-            Peer::LeaseholdMemory => return Running::start_build(&place.leasehold(), Store::Memory, &dir),
-            Peer::Ceiling => leasehold::start_ceiling(place, &dir)?,
-            Peer::RedisAlways => others::start_redis(&dir, true)?,
-            Peer::RedisMemory => others::start_redis(&dir, false)?,
-            Peer::Postgres => others::start_postgres(&dir)?,
-            Peer::Etcd => others::start_etcd(&dir)?,
+            Contender::Leasehold => return Running::start_build(&place.leasehold(), Store::Disk, &dir),
+            Contender::LeaseholdMemory => return Running::start_build(&place.leasehold(), Store::Memory, &dir),
+            Contender::Ceiling => leasehold::start_ceiling(place, &dir)?,
+            Contender::RedisAlways => others::start_redis(&dir, true)?,
+            Contender::RedisMemory => others::start_redis(&dir, false)?,
+            Contender::Postgres => others::start_postgres(&dir)?,
+            Contender::Etcd => others::start_etcd(&dir)?,
         };
         let (process, addr, version) = started;
         Ok(Running { peer, addr, version, process })
@@ -140,8 +144,10 @@ impl Running {
     /// Any build of the service.
     pub(crate) fn start_build(program: &Path, store: Store, dir: &Path) -> Result<Self> {
         let (peer, (process, addr, version)) = match store {
-            Store::Disk => (Peer::Leasehold, leasehold::start(program, dir, &["--data", &text(&dir.join("data"))])?),
-            Store::Memory => (Peer::LeaseholdMemory, leasehold::start(program, dir, &["--memory"])?),
+            Store::Disk => {
+                (Contender::Leasehold, leasehold::start(program, dir, &["--data", &text(&dir.join("data"))])?)
+            }
+            Store::Memory => (Contender::LeaseholdMemory, leasehold::start(program, dir, &["--memory"])?),
         };
         Ok(Running { peer, addr, version, process })
     }
@@ -149,18 +155,20 @@ impl Running {
     /// A connection that borrows and returns a thing of its own.
     pub(crate) fn cycle(&self, number: u64) -> Result<Line> {
         match self.peer {
-            Peer::Leasehold | Peer::LeaseholdMemory => Line::open(self.addr, PoolCycle::new(self.addr, number)?),
-            Peer::Ceiling => Line::open(self.addr, Constant::new(number)),
-            Peer::RedisAlways | Peer::RedisMemory => RedisLock::line(self.addr, number),
-            Peer::Postgres => PostgresSlot::line(self.addr, number),
-            Peer::Etcd => EtcdLock::line(self.addr, number),
+            Contender::Leasehold | Contender::LeaseholdMemory => {
+                Line::open(self.addr, PoolCycle::new(self.addr, number)?)
+            }
+            Contender::Ceiling => Line::open(self.addr, Constant::new(number)),
+            Contender::RedisAlways | Contender::RedisMemory => RedisLock::line(self.addr, number),
+            Contender::Postgres => PostgresSlot::line(self.addr, number),
+            Contender::Etcd => EtcdLock::line(self.addr, number),
         }
     }
 
     /// The peer's own count of answers, where it has one: the generator's figures are checked against it.
     pub(crate) fn served(&self) -> Result<Option<u64>> {
         Ok(match self.peer {
-            Peer::Leasehold | Peer::LeaseholdMemory => {
+            Contender::Leasehold | Contender::LeaseholdMemory => {
                 let metrics = Metrics::read(self.addr)?;
                 // A build that is compared with may have no label `kind` yet.
                 let names = ["dialect=\"pools\",kind=\"pool\"", "dialect=\"pools\""];
@@ -169,8 +177,8 @@ impl Running {
                 };
                 Some(names.iter().find_map(read).unwrap_or(0))
             }
-            Peer::Ceiling => Some(http::expect_ok(self.addr, "GET", "/", "")?.parse()?),
-            Peer::RedisAlways | Peer::RedisMemory => {
+            Contender::Ceiling => Some(http::expect_ok(self.addr, "GET", "/", "")?.parse()?),
+            Contender::RedisAlways | Contender::RedisMemory => {
                 let stats = resp::call(&mut connect(self.addr)?, &[b"INFO", b"commandstats"])?;
                 let calls = |name: &str| -> Option<u64> {
                     let rest = stats.split(&format!("cmdstat_{name}:calls=")).nth(1)?;
@@ -178,7 +186,7 @@ impl Running {
                 };
                 Some(calls("set").unwrap_or(0) + calls("evalsha").unwrap_or(0))
             }
-            Peer::Postgres | Peer::Etcd => None,
+            Contender::Postgres | Contender::Etcd => None,
         })
     }
 
@@ -200,7 +208,7 @@ impl Running {
     /// After a run no lease is held: every borrow was followed by a return that took effect.
     pub(crate) fn check_nothing_held(&self, connections: u64) -> Result<()> {
         let held = match self.peer {
-            Peer::Leasehold | Peer::LeaseholdMemory => {
+            Contender::Leasehold | Contender::LeaseholdMemory => {
                 let mut stream = connect(self.addr)?;
                 let mut held = 0;
                 for number in 0..connections {
@@ -209,17 +217,17 @@ impl Running {
                 }
                 held
             }
-            Peer::RedisAlways | Peer::RedisMemory => {
+            Contender::RedisAlways | Contender::RedisMemory => {
                 let size = resp::call(&mut connect(self.addr)?, &[b"DBSIZE"])?;
                 size.trim_start_matches(':').parse()?
             }
-            Peer::Postgres => {
+            Contender::Postgres => {
                 let mut stream = connect(self.addr)?;
                 postgres::start(&mut stream, "postgres", "postgres")?;
                 postgres::query(&mut stream, "SELECT pool FROM slots WHERE lease IS NOT NULL")?.rows.into()
             }
             // etcd checked itself: a key that is still there makes the next `Lock` wait for ever.
-            Peer::Ceiling | Peer::Etcd => 0,
+            Contender::Ceiling | Contender::Etcd => 0,
         };
         if held > 0 {
             bail!("{} still holds {held} after everything was returned", self.peer.label());

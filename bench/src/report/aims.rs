@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Report;
-use crate::peer::Peer;
+use crate::peer::Contender;
 use crate::workload::{HandOverRow, http2_ratio, p50_ratio, rate_ratio};
 
 #[derive(Clone, Debug, Serialize)]
@@ -42,16 +42,16 @@ pub(super) fn judge(report: &Report) -> Vec<Aim> {
     };
     let rows = &report.throughput;
     let rate = |above, below| rate_ratio(rows, above, below, CONNECTIONS);
-    let durable = Peer::Leasehold;
-    aim("durable / constant answer, 64 connections", rate(durable, Peer::Ceiling), Bound::AtLeast(0.75), "×");
+    let durable = Contender::Leasehold;
+    aim("durable / constant answer, 64 connections", rate(durable, Contender::Ceiling), Bound::AtLeast(0.75), "×");
     aim(
         "memory / constant answer, 64 connections",
-        rate(Peer::LeaseholdMemory, Peer::Ceiling),
+        rate(Contender::LeaseholdMemory, Contender::Ceiling),
         Bound::AtLeast(0.9),
         "×",
     );
     for connections in [1, 16, 64, 256, 1024] {
-        let ratio = rate_ratio(rows, durable, Peer::RedisAlways, connections);
+        let ratio = rate_ratio(rows, durable, Contender::RedisAlways, connections);
         let are = if connections == 1 { "connection" } else { "connections" };
         aim(&format!("durable / Redis fsync always, {connections} {are}"), ratio, Bound::AtLeast(1.1), "×");
     }
@@ -61,9 +61,9 @@ pub(super) fn judge(report: &Report) -> Vec<Aim> {
         Bound::AtLeast(1.5),
         "×",
     );
-    aim("durable / PostgreSQL, 64 connections", rate(durable, Peer::Postgres), Bound::AtLeast(8.0), "×");
-    aim("durable / etcd, 64 connections", rate(durable, Peer::Etcd), Bound::AtLeast(10.0), "×");
-    let p50 = p50_ratio(rows, durable, Peer::RedisAlways, 1);
+    aim("durable / PostgreSQL, 64 connections", rate(durable, Contender::Postgres), Bound::AtLeast(8.0), "×");
+    aim("durable / etcd, 64 connections", rate(durable, Contender::Etcd), Bound::AtLeast(10.0), "×");
+    let p50 = p50_ratio(rows, durable, Contender::RedisAlways, 1);
     aim("p50 of durable / Redis fsync always, 1 connection", p50, Bound::AtMost(1.5), "×");
 
     let back_to_back = report.hand_over.iter().find(|row| row.peer == durable && row.hold_ms == 0);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Report;
 use crate::figures::{Spread, float_len};
-use crate::peer::Peer;
+use crate::peer::Contender;
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 190.0;
@@ -15,15 +15,15 @@ const PLOT_HEIGHT: f64 = 240.0;
 /// Throughput is drawn for this many connections.
 const CONNECTIONS: u64 = 64;
 
-fn colour(peer: Peer) -> &'static str {
+fn colour(peer: Contender) -> &'static str {
     match peer {
-        Peer::Leasehold => "#0b7285",
-        Peer::LeaseholdMemory => "#3bc9db",
-        Peer::Ceiling => "#868e96",
-        Peer::RedisAlways => "#c92a2a",
-        Peer::RedisMemory => "#ff8787",
-        Peer::Postgres => "#364fc7",
-        Peer::Etcd => "#e67700",
+        Contender::Leasehold => "#0b7285",
+        Contender::LeaseholdMemory => "#3bc9db",
+        Contender::Ceiling => "#868e96",
+        Contender::RedisAlways => "#c92a2a",
+        Contender::RedisMemory => "#ff8787",
+        Contender::Postgres => "#364fc7",
+        Contender::Etcd => "#e67700",
     }
 }
 
@@ -94,7 +94,7 @@ fn curves(report: &Report, name: &str, quantile: fn(&Spread) -> f64, top: f64, o
             text(out, x(rate), lower + 18.0, "middle", &format!("{:.0}k", rate / 1e3));
         }
     }
-    for (index, peer) in Peer::ALL.into_iter().enumerate() {
+    for (index, peer) in Contender::ALL.into_iter().enumerate() {
         let points: Vec<_> = kept.iter().filter(|point| point.peer == peer).collect();
         let stroke = colour(peer);
         let mut path = String::new();

@@ -32,13 +32,13 @@ pub(crate) struct Claims {
     shared: Rc<RefCell<Activations>>,
     post: Vec<u8>,
     id: String,
-    state: State,
+    state: Step,
     poll_at: Option<Instant>,
     waited: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Step {
     Post,
     Poll,
     Heartbeat,
@@ -52,7 +52,7 @@ impl Claims {
             shared: Rc::clone(shared),
             post: http::request("POST", "/v1/claims/", &body),
             id: String::new(),
-            state: State::Post,
+            state: Step::Post,
             poll_at: None,
             waited: false,
         }
@@ -62,19 +62,19 @@ impl Claims {
 impl Script for Claims {
     fn ask(&mut self, now: Instant, over: bool, out: &mut Vec<u8>) -> Ask {
         let body = match self.state {
-            State::Post if over => return Ask::Done,
-            State::Post => {
+            Step::Post if over => return Ask::Done,
+            Step::Post => {
                 out.extend_from_slice(&self.post);
                 return Ask::Sent;
             }
-            State::Poll => {
+            Step::Poll => {
                 if let Some(at) = self.poll_at.take().filter(|&at| at > now) {
                     return Ask::At(at);
                 }
                 r#"{"status":"active"}"#
             }
-            State::Heartbeat => r#"{"ttl":30}"#,
-            State::Release => r#"{"status":"released"}"#,
+            Step::Heartbeat => r#"{"ttl":30}"#,
+            Step::Release => r#"{"status":"released"}"#,
         };
         out.extend_from_slice(&http::request("PATCH", &format!("/v1/claims/{}/", self.id), body));
         Ask::Sent
@@ -83,33 +83,33 @@ impl Script for Claims {
     fn hear(&mut self, now: Instant, input: &[u8], _: &mut Vec<u8>) -> Result<Heard> {
         let Some(answer) = http::parse(input)? else { return Ok(Heard::Partial) };
         self.state = match self.state {
-            State::Post => {
+            Step::Post => {
                 let body = expect_status(&answer, &[201, 202])?;
                 let id = http::value(body, b"\"id\":\"").context("a claim without an id")?;
                 self.id = String::from_utf8(id.to_vec())?;
                 self.waited = answer.status == 202;
-                State::Poll
+                Step::Poll
             }
-            State::Poll => {
+            Step::Poll => {
                 expect_status(&answer, &[200, 409])?;
                 if answer.status == 200 {
                     let mut shared = self.shared.borrow_mut();
                     shared.active += 1;
                     shared.after_waiting += u64::from(self.waited);
-                    State::Heartbeat
+                    Step::Heartbeat
                 } else {
                     self.poll_at = Some(now + POLL_PAUSE);
-                    State::Poll
+                    Step::Poll
                 }
             }
-            State::Heartbeat => {
+            Step::Heartbeat => {
                 expect_status(&answer, &[200])?;
-                State::Release
+                Step::Release
             }
-            State::Release => {
+            Step::Release => {
                 expect_status(&answer, &[204])?;
                 self.shared.borrow_mut().released += 1;
-                State::Post
+                Step::Post
             }
         };
         Ok(Heard::Answer(answer.len))

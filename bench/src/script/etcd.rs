@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 
 use crate::drive::{Ask, Heard, Line, Script, connect};
-use crate::wire::grpc::{self, Channel, Frame, Value};
+use crate::wire::grpc::{self, Channel, GrpcFrame, Value};
 use crate::wire::read_until;
 
 const LEASE_TTL_S: u64 = 3600;
@@ -36,9 +36,9 @@ impl EtcdLock {
         read_until(&mut stream, |input| {
             loop {
                 match channel.hear(&input[taken..], &mut out)? {
-                    Frame::Partial => return Ok(None),
-                    Frame::Aside(len) => taken += len,
-                    Frame::End(_) => return Ok(Some(())),
+                    GrpcFrame::Partial => return Ok(None),
+                    GrpcFrame::Aside(len) => taken += len,
+                    GrpcFrame::End(_) => return Ok(Some(())),
                 }
             }
         })?;
@@ -71,9 +71,9 @@ impl Script for EtcdLock {
 
     fn hear(&mut self, _: Instant, input: &[u8], out: &mut Vec<u8>) -> Result<Heard> {
         let len = match self.channel.hear(input, out)? {
-            Frame::Partial => return Ok(Heard::Partial),
-            Frame::Aside(len) => return Ok(Heard::Aside(len)),
-            Frame::End(len) => len,
+            GrpcFrame::Partial => return Ok(Heard::Partial),
+            GrpcFrame::Aside(len) => return Ok(Heard::Aside(len)),
+            GrpcFrame::End(len) => len,
         };
         if self.locking {
             let Value::Bytes(key) = grpc::field(self.channel.message(), 2).context("a lock without a key")? else {

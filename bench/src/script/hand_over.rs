@@ -51,11 +51,11 @@ pub(crate) struct HandOver {
     shared: Rc<RefCell<HandOvers>>,
     borrow: Vec<u8>,
     give_back: Vec<u8>,
-    state: State,
+    state: Step,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum Step {
     Out,
     Waiting,
     Holding { position: usize, until: Instant },
@@ -66,29 +66,29 @@ impl HandOver {
     pub(crate) fn new(shared: &Rc<RefCell<HandOvers>>) -> Self {
         let pool = &shared.borrow().pool;
         let borrow = http::request("POST", &format!("/l/{pool}/borrow"), r#"{"ttl":60,"wait":60}"#);
-        HandOver { shared: Rc::clone(shared), borrow, give_back: return_request(pool), state: State::Out }
+        HandOver { shared: Rc::clone(shared), borrow, give_back: return_request(pool), state: Step::Out }
     }
 }
 
 impl Script for HandOver {
     fn ask(&mut self, now: Instant, over: bool, out: &mut Vec<u8>) -> Ask {
         match self.state {
-            State::Out if over => Ask::Done,
-            State::Out => {
+            Step::Out if over => Ask::Done,
+            Step::Out => {
                 out.extend_from_slice(&self.borrow);
-                self.state = State::Waiting;
+                self.state = Step::Waiting;
                 Ask::Sent
             }
-            State::Holding { until, .. } if until > now && !over => Ask::At(until),
-            State::Holding { position, .. } => {
+            Step::Holding { until, .. } if until > now && !over => Ask::At(until),
+            Step::Holding { position, .. } => {
                 let mut shared = self.shared.borrow_mut();
                 shared.lent[position] = false;
                 shared.freed_at[position] = Some(now);
                 out.extend_from_slice(&self.give_back);
-                self.state = State::Returning;
+                self.state = Step::Returning;
                 Ask::Sent
             }
-            State::Waiting | State::Returning => unreachable!("asked only when answered"),
+            Step::Waiting | Step::Returning => unreachable!("asked only when answered"),
         }
     }
 
@@ -96,15 +96,15 @@ impl Script for HandOver {
         let Some(answer) = http::parse(input)? else { return Ok(Heard::Partial) };
         let body = expect_status(&answer, &[200])?;
         self.state = match self.state {
-            State::Waiting => {
+            Step::Waiting => {
                 set_lease(&mut self.give_back, lease_in(body)?);
                 let position = http::integer(body, b"\"position\":").context("a grant without a position")?;
                 let position = usize::try_from(position)?;
                 let mut shared = self.shared.borrow_mut();
                 shared.granted(position, now)?;
-                State::Holding { position, until: now + shared.hold }
+                Step::Holding { position, until: now + shared.hold }
             }
-            State::Returning if body == br#"{"returned":true}"# => State::Out,
+            Step::Returning if body == br#"{"returned":true}"# => Step::Out,
             other => bail!("{} came while {other:?}", String::from_utf8_lossy(body)),
         };
         Ok(Heard::Answer(answer.len))

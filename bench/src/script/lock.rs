@@ -12,11 +12,11 @@ use crate::wire::http;
 pub(crate) struct LockRenewal {
     renew: Vec<u8>,
     release: Vec<u8>,
-    state: State,
+    state: Step,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Step {
     New,
     Held,
     Releasing,
@@ -29,7 +29,7 @@ impl LockRenewal {
         LockRenewal {
             renew: http::request("POST", &format!("/lock?{query}&ttl=30s"), ""),
             release: http::request("DELETE", &format!("/lock?{query}"), ""),
-            state: State::New,
+            state: Step::New,
         }
     }
 }
@@ -37,11 +37,11 @@ impl LockRenewal {
 impl Script for LockRenewal {
     fn ask(&mut self, _: Instant, over: bool, out: &mut Vec<u8>) -> Ask {
         match self.state {
-            State::Released => return Ask::Done,
-            State::New if over => return Ask::Done,
-            State::Held if over => {
+            Step::Released => return Ask::Done,
+            Step::New if over => return Ask::Done,
+            Step::Held if over => {
                 out.extend_from_slice(&self.release);
-                self.state = State::Releasing;
+                self.state = Step::Releasing;
             }
             _ => out.extend_from_slice(&self.renew),
         }
@@ -53,8 +53,8 @@ impl Script for LockRenewal {
         let body = expect_status(&answer, &[200])?;
         let message = http::value(body, b"\"message\":\"").unwrap_or_default();
         self.state = match (self.state, message) {
-            (State::New, b"acquired") | (State::Held, b"renewed") => State::Held,
-            (State::Releasing, b"lock released") => State::Released,
+            (Step::New, b"acquired") | (Step::Held, b"renewed") => Step::Held,
+            (Step::Releasing, b"lock released") => Step::Released,
             (state, _) => bail!("{} came while {state:?}", String::from_utf8_lossy(body)),
         };
         Ok(Heard::Answer(answer.len))

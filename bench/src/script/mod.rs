@@ -34,7 +34,7 @@ pub(crate) fn pool_id(space: u16, number: u64) -> String {
 }
 
 /// An answer with the right status, or an error that says which answer came instead.
-fn expect_status<'a>(answer: &http::Answer<'a>, wanted: &[u16]) -> Result<&'a [u8]> {
+fn expect_status<'a>(answer: &http::HttpAnswer<'a>, wanted: &[u16]) -> Result<&'a [u8]> {
     if !wanted.contains(&answer.status) {
         bail!("answered {} instead of {wanted:?}: {}", answer.status, String::from_utf8_lossy(answer.body));
     }

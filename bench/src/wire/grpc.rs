@@ -36,7 +36,7 @@ pub(crate) struct Channel {
 
 /// The kind of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum GrpcFrame {
     Partial,
     Aside(usize),
     /// The call is over and its message is there.
@@ -77,13 +77,13 @@ impl Channel {
     }
 
     /// Takes one frame.
-    pub(crate) fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Frame> {
+    pub(crate) fn hear(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<GrpcFrame> {
         let Some((&[a, b, c, kind, flags, s1, s2, s3, s4], _)) = input.split_first_chunk::<FRAME_HEAD>() else {
-            return Ok(Frame::Partial);
+            return Ok(GrpcFrame::Partial);
         };
         let len = FRAME_HEAD + usize::try_from(u32::from_be_bytes([0, a, b, c]))?;
         if input.len() < len {
-            return Ok(Frame::Partial);
+            return Ok(GrpcFrame::Partial);
         }
         let content = &input[FRAME_HEAD..len];
         let is_ours = u32::from_be_bytes([s1, s2, s3, s4]) == self.stream;
@@ -98,9 +98,9 @@ impl Channel {
             if self.message.len() < 5 {
                 bail!("etcd refused a call: {}", String::from_utf8_lossy(content));
             }
-            return Ok(Frame::End(len));
+            return Ok(GrpcFrame::End(len));
         }
-        Ok(Frame::Aside(len))
+        Ok(GrpcFrame::Aside(len))
     }
 
     /// The message of the call that ended last.
@@ -199,12 +199,12 @@ mod tests {
         let mut input = Vec::new();
         frame(&mut input, DATA, 0, 1, &[0, 0, 0, 0, 1, 7]);
         let data_len = input.len();
-        assert_eq!(channel.hear(&input, &mut out).unwrap(), Frame::Aside(data_len));
+        assert_eq!(channel.hear(&input, &mut out).unwrap(), GrpcFrame::Aside(data_len));
         assert_eq!(channel.message(), [7]);
         input.clear();
         frame(&mut input, HEADERS, END_STREAM | END_HEADERS, 1, b"..");
-        assert_eq!(channel.hear(&input[..5], &mut out).unwrap(), Frame::Partial);
-        assert_eq!(channel.hear(&input, &mut out).unwrap(), Frame::End(input.len()));
+        assert_eq!(channel.hear(&input[..5], &mut out).unwrap(), GrpcFrame::Partial);
+        assert_eq!(channel.hear(&input, &mut out).unwrap(), GrpcFrame::End(input.len()));
         channel.call(&mut out, "/a/b", b"x");
         input.clear();
         frame(&mut input, HEADERS, END_STREAM | END_HEADERS, 3, b"..");

@@ -12,7 +12,7 @@ use crate::drive::connect;
 
 /// An answer at the front of the input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct HttpAnswer<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
     /// Head and body together.
@@ -20,7 +20,7 @@ pub(crate) struct Answer<'a> {
 }
 
 /// `None` while it is not complete.
-pub(crate) fn parse(input: &[u8]) -> Result<Option<Answer<'_>>> {
+pub(crate) fn parse(input: &[u8]) -> Result<Option<HttpAnswer<'_>>> {
     let Some(head_len) = memmem::find(input, b"\r\n\r\n").map(|at| at + 4) else { return Ok(None) };
     let head = &input[..head_len];
     let status = head.get(9..12).and_then(number).context("an answer without a status")?;
@@ -37,7 +37,7 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<Answer<'_>>> {
     if input.len() < len {
         return Ok(None);
     }
-    Ok(Some(Answer { status: u16::try_from(status)?, body: &input[head_len..len], len }))
+    Ok(Some(HttpAnswer { status: u16::try_from(status)?, body: &input[head_len..len], len }))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use super::throughput::Spent;
 use crate::drive::Plan;
 use crate::figures::{median, quantile};
-use crate::peer::{Place, Running, Store};
+use crate::peer::{Running, Store, Workspace};
 use crate::progress::Progress;
 
 const WARM_UP: Duration = Duration::from_millis(50);
@@ -23,7 +23,7 @@ pub(crate) struct Match<'a> {
 }
 
 /// Prints requests a second and CPU a request of this build as a multiple of the other's.
-pub(crate) fn against(place: &Place, progress: &Progress, what: &Match<'_>) -> Result<()> {
+pub(crate) fn against(place: &Workspace, progress: &Progress, what: &Match<'_>) -> Result<()> {
     let other: PathBuf = what.other.canonicalize().with_context(|| format!("no build {}", what.other.display()))?;
     for store in [Store::Disk, Store::Memory] {
         let this = Running::start_build(&place.leasehold(), store, &place.fresh("this")?)?;

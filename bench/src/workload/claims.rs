@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::Context;
 use crate::drive::Line;
 use crate::figures::{Figures, Rounds, float, median};
-use crate::peer::{Peer, Running};
+use crate::peer::{Contender, Running};
 use crate::script::{Activations, Claims};
 
 const CONNECTIONS: usize = 64;
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ClaimsRow {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     pub(crate) activations_per_s: f64,
     /// The share of active claims that had waited.
     pub(crate) waited_share: f64,

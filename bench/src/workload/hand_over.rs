@@ -11,7 +11,7 @@ use super::Context;
 use crate::drive::Line;
 use crate::figures::{Spread, float, histogram, median, paired_ratio};
 use crate::machine::fdatasync;
-use crate::peer::{Peer, Running};
+use crate::peer::{Contender, Running};
 use crate::script::{HandOver, HandOvers};
 
 const SLOTS: usize = 8;
@@ -19,7 +19,7 @@ const WAITERS: usize = 64;
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct HandOverRow {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     pub(crate) hold_ms: u64,
     pub(crate) hand_overs_per_s: f64,
     pub(crate) latency: Spread,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::figures::{Figures, Rounds, paired_ratio};
-use crate::peer::Peer;
+use crate::peer::Contender;
 use crate::script::PoolMux;
 
 pub(crate) const CALLERS: u64 = 256;
@@ -14,7 +14,7 @@ pub(crate) const CONNECTIONS: u64 = 4;
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Http2Row {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     pub(crate) callers: u64,
     pub(crate) connections: u64,
     #[serde(flatten)]
@@ -22,13 +22,13 @@ pub(crate) struct Http2Row {
 }
 
 pub(crate) fn http2(context: &Context<'_>) -> Result<Vec<Http2Row>> {
-    let wanted = [Peer::Leasehold, Peer::LeaseholdMemory, Peer::RedisAlways];
+    let wanted = [Contender::Leasehold, Contender::LeaseholdMemory, Contender::RedisAlways];
     let mut all: Vec<Rounds> = wanted.iter().map(|_| Rounds::new()).collect();
     for round in 0..context.sizes.rounds {
         for running in context.rotated(round) {
             let Some(index) = wanted.iter().position(|&peer| peer == running.peer) else { continue };
             let label = running.peer.label();
-            let lines = if running.peer == Peer::RedisAlways {
+            let lines = if running.peer == Contender::RedisAlways {
                 (0..CALLERS).map(|number| running.cycle(number)).collect::<Result<Vec<_>>>()?
             } else {
                 let share = CALLERS / CONNECTIONS;
@@ -49,7 +49,7 @@ pub(crate) fn http2(context: &Context<'_>) -> Result<Vec<Http2Row>> {
     let rows = wanted.into_iter().zip(all).filter(|(_, rounds)| !rounds.rates_per_s.is_empty());
     Ok(rows
         .map(|(peer, rounds)| {
-            let connections = if peer == Peer::RedisAlways { CALLERS } else { CONNECTIONS };
+            let connections = if peer == Contender::RedisAlways { CALLERS } else { CONNECTIONS };
             Http2Row { peer, callers: CALLERS, connections, figures: rounds.figures() }
         })
         .collect())
@@ -57,6 +57,6 @@ pub(crate) fn http2(context: &Context<'_>) -> Result<Vec<Http2Row>> {
 
 /// Requests a second of the durable service as a part of those of Redis.
 pub(crate) fn http2_ratio(rows: &[Http2Row]) -> Option<f64> {
-    let rates = |peer: Peer| rows.iter().find(|row| row.peer == peer).map(|row| &row.figures.rates_per_s[..]);
-    paired_ratio(rates(Peer::Leasehold)?, rates(Peer::RedisAlways)?)
+    let rates = |peer: Contender| rows.iter().find(|row| row.peer == peer).map(|row| &row.figures.rates_per_s[..]);
+    paired_ratio(rates(Contender::Leasehold)?, rates(Contender::RedisAlways)?)
 }

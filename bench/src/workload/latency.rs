@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Context;
 use crate::drive::{Pace, Plan};
 use crate::figures::{Spread, float};
-use crate::peer::Peer;
+use crate::peer::Contender;
 
 const CONNECTIONS: u64 = 64;
 /// With fewer answers than this part of the due requests, the peer did not keep up, and higher rates say nothing.
@@ -15,7 +15,7 @@ const KEEPS_UP: f64 = 0.98;
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LoadPoint {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     pub(crate) offered_per_s: f64,
     pub(crate) answered_per_s: f64,
     pub(crate) kept_up: bool,

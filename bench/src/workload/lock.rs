@@ -6,14 +6,14 @@ use serde::Serialize;
 use super::Context;
 use crate::drive::Line;
 use crate::figures::{Figures, Rounds};
-use crate::peer::{Peer, Running};
+use crate::peer::{Contender, Running};
 use crate::script::LockRenewal;
 
 const CONNECTIONS: u64 = 64;
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockRow {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     #[serde(flatten)]
     pub(crate) figures: Figures,
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::drive::{Line, Outcome, Plan, drive};
-use crate::peer::{Peer, Place, Running};
+use crate::peer::{Contender, Running, Workspace};
 use crate::progress::Progress;
 
 pub(crate) use against::{Match, against};
@@ -79,7 +79,7 @@ impl Sizes {
 /// The input of every workload.
 pub(crate) struct Context<'a> {
     pub(crate) sizes: &'a Sizes,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a Workspace,
     pub(crate) peers: &'a [Running],
     pub(crate) progress: &'a Progress,
 }
@@ -102,6 +102,6 @@ impl Context<'_> {
 
     /// The two builds of Leasehold, for workloads that no other peer supports.
     fn ours(&self) -> impl Iterator<Item = &Running> {
-        self.peers.iter().filter(|running| matches!(running.peer, Peer::Leasehold | Peer::LeaseholdMemory))
+        self.peers.iter().filter(|running| matches!(running.peer, Contender::Leasehold | Contender::LeaseholdMemory))
     }
 }

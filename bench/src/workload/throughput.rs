@@ -6,11 +6,11 @@ use serde::Serialize;
 use super::Context;
 use crate::figures::{Figures, Rounds, float, median, paired_ratio};
 use crate::machine::processor_time_of_this_thread;
-use crate::peer::{Peer, Running};
+use crate::peer::{Contender, Running};
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Throughput {
-    pub(crate) peer: Peer,
+    pub(crate) peer: Contender,
     pub(crate) connections: u64,
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -93,17 +93,17 @@ impl Spent {
     }
 }
 
-fn find(rows: &[Throughput], peer: Peer, connections: u64) -> Option<&Throughput> {
+fn find(rows: &[Throughput], peer: Contender, connections: u64) -> Option<&Throughput> {
     rows.iter().find(|row| row.peer == peer && row.connections == connections)
 }
 
 /// Requests a second of one as a part of those of another.
-pub(crate) fn rate_ratio(rows: &[Throughput], above: Peer, below: Peer, connections: u64) -> Option<f64> {
+pub(crate) fn rate_ratio(rows: &[Throughput], above: Contender, below: Contender, connections: u64) -> Option<f64> {
     let (above, below) = (find(rows, above, connections)?, find(rows, below, connections)?);
     paired_ratio(&above.figures.rates_per_s, &below.figures.rates_per_s)
 }
 
 /// The median latency of one as a multiple of that of another.
-pub(crate) fn p50_ratio(rows: &[Throughput], above: Peer, below: Peer, connections: u64) -> Option<f64> {
+pub(crate) fn p50_ratio(rows: &[Throughput], above: Contender, below: Contender, connections: u64) -> Option<f64> {
     paired_ratio(&find(rows, above, connections)?.p50s_us, &find(rows, below, connections)?.p50s_us)
 }

@@ -34,7 +34,7 @@ pub mod token;
 pub use certificate::ClientCert;
 pub use identity::{Identity, Principal, Source};
 pub use policy::{Action, Decision, Policy, Target};
-pub use settings::Settings;
+pub use settings::SignOnSettings;
 pub use sign_on::{Evidence, Refused, SignOn};
 
 /// A reading of the clocks. Lifetimes of tokens are compared with the wall clock, as their issuer meant them; our own

@@ -11,7 +11,7 @@ const PRINCIPALS_MAX: usize = 100_000;
 
 /// The limits of one principal, the same for all. `None`: no limit beyond those of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct CallerLimits {
     /// Claims, leases and locks that wait or are held.
     pub live_claims: Option<u32>,
     /// The part of them that waits.

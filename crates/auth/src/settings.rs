@@ -4,7 +4,7 @@ use crate::bearer::Expected;
 use crate::certificate::CertificateSettings;
 use crate::introspect::IntrospectionSettings;
 use crate::jwks::{KeySource, RingSettings};
-use crate::limits::Limits;
+use crate::limits::CallerLimits;
 use crate::policy::Policy;
 use crate::proxy::ProxySettings;
 use crate::secret::Secret;
@@ -12,7 +12,7 @@ use crate::token::TokenSettings;
 
 /// All of `[auth]`, `[[policy]]` and `[limits]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SignOnSettings {
     pub tokens: Vec<TokenSettings>,
     pub oidc: Option<OidcSettings>,
     pub introspection: Option<IntrospectionSettings>,
@@ -23,13 +23,13 @@ pub struct Settings {
     /// `true` if the `client` of a lock has to be the caller's own name, or begin with it and a slash.
     pub bind_lock_client: bool,
     pub policy: Policy,
-    pub limits: Limits,
+    pub limits: CallerLimits,
 }
 
 /// Where callers sign on, all endpoints require it.
-impl Default for Settings {
+impl Default for SignOnSettings {
     fn default() -> Self {
-        Settings {
+        SignOnSettings {
             tokens: Vec::new(),
             oidc: None,
             introspection: None,
@@ -38,7 +38,7 @@ impl Default for Settings {
             pools_require_sign_on: true,
             bind_lock_client: true,
             policy: Policy::default(),
-            limits: Limits::default(),
+            limits: CallerLimits::default(),
         }
     }
 }

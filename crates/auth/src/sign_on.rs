@@ -23,10 +23,10 @@ use crate::introspect::{IntrospectError, Introspection};
 use crate::jwks::{Jwks, KeyError};
 use crate::limits::Meter;
 use crate::login::Login;
-use crate::login::by_token::{Begun, TokenSessions};
+use crate::login::by_token::{TokenSession, TokenSessions};
 use crate::proxy::Said;
 use crate::secret::Digest;
-use crate::settings::{OidcSettings, Settings};
+use crate::settings::{OidcSettings, SignOnSettings};
 use crate::token::{self, Found, Tokens};
 use crate::{Now, Policy};
 
@@ -92,7 +92,7 @@ enum Way {
 /// All sources, the policy and the limits, as one configuration has them.
 #[derive(Debug)]
 pub struct SignOn {
-    settings: Settings,
+    settings: SignOnSettings,
     tokens: Tokens,
     oidc: Option<Oidc>,
     introspection: Option<Introspection>,
@@ -125,7 +125,7 @@ struct Oidc {
 impl SignOn {
     /// `before` is the configuration this one replaces: its keys of the provider are taken over, so that a reload does
     /// not depend on the provider.
-    pub fn new(settings: Settings, fetch: &Arc<dyn Fetch>, before: Option<&SignOn>) -> Self {
+    pub fn new(settings: SignOnSettings, fetch: &Arc<dyn Fetch>, before: Option<&SignOn>) -> Self {
         let oidc = settings.oidc.as_ref().map(|oidc| {
             let known = before.and_then(|before| before.oidc.as_ref());
             let known = known.filter(|known| known.settings.keys == oidc.keys && known.settings.ring == oidc.ring);
@@ -156,7 +156,7 @@ impl SignOn {
         }
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &SignOnSettings {
         &self.settings
     }
 
@@ -175,7 +175,7 @@ impl SignOn {
     }
 
     /// Begins a session of a person who typed an API token. A wrong one counts as a failed attempt of the address.
-    pub fn begin_session(&self, token: &str, evidence: &Evidence<'_>) -> Result<Begun, Refused> {
+    pub fn begin_session(&self, token: &str, evidence: &Evidence<'_>) -> Result<TokenSession, Refused> {
         let &Evidence { headers, peer, client, now, .. } = evidence;
         let is_relayed =
             matches!(self.settings.proxy.as_ref().map(|proxy| proxy.read(headers, peer)), Some(Ok(Said::Nobody)));

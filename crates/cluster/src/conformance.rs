@@ -96,7 +96,7 @@ fn node(number: u128) -> NodeRecord {
     NodeRecord::new(NodeId(number << 96 | number), &format!("node-{number}:8081"))
 }
 
-struct World {
+struct Rig {
     connect: Connect,
 }
 
@@ -105,9 +105,9 @@ struct Member {
     record: NodeRecord,
 }
 
-impl World {
+impl Rig {
     fn new(connect: Connect) -> Self {
-        World { connect }
+        Rig { connect }
     }
 
     async fn join(&self, number: u128) -> Member {
@@ -237,7 +237,7 @@ async fn the_first_join_makes_the_cluster(connect: Connect) {
 }
 
 async fn a_join_with_other_facts_is_refused(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let store = (world.connect)();
     is_refused(store.join(node(2), Birth { partitions: Partitions::new(8), ..birth() }).await);
@@ -248,7 +248,7 @@ async fn a_join_with_other_facts_is_refused(connect: Connect) {
 }
 
 async fn a_join_is_recognised_when_it_is_sent_again(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     first.store.join(node(1), birth()).await.unwrap();
     first.store.confirm().await.unwrap();
@@ -260,7 +260,7 @@ async fn a_join_is_recognised_when_it_is_sent_again(connect: Connect) {
 }
 
 async fn a_beat_is_seen_and_may_be_sent_again(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (mut first, second) = (world.join(1).await, world.join(2).await);
     let before = second.seen(first.id()).await;
     first.record.marks = vec![Mark { partition: 3, epoch: Epoch(9), at: Time(77) }];
@@ -276,7 +276,7 @@ async fn a_beat_is_seen_and_may_be_sent_again(connect: Connect) {
 }
 
 async fn an_older_beat_changes_nothing(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let mut first = world.join(1).await;
     first.beat().await;
     let old = first.record.clone();
@@ -287,7 +287,7 @@ async fn an_older_beat_changes_nothing(connect: Connect) {
 }
 
 async fn a_buried_node_neither_beats_nor_confirms(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (mut first, second) = (world.join(1).await, world.join(2).await);
     first.beat().await;
     second.bury(first.id()).await;
@@ -304,7 +304,7 @@ async fn a_buried_node_neither_beats_nor_confirms(connect: Connect) {
 }
 
 async fn burying_compares_what_was_seen(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (mut first, second) = (world.join(1).await, world.join(2).await);
     let seen = second.seen(first.id()).await;
     first.record.marks = vec![Mark { partition: 1, epoch: Epoch(2), at: Time(3) }];
@@ -317,7 +317,7 @@ async fn burying_compares_what_was_seen(connect: Connect) {
 }
 
 async fn a_node_is_forgotten_only_when_buried_and_named_by_no_partition(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     first.take(0).await;
     let seen = second.seen(first.id()).await;
@@ -333,7 +333,7 @@ async fn a_node_is_forgotten_only_when_buried_and_named_by_no_partition(connect:
 }
 
 async fn a_free_partition_is_taken_once(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let (mine, yours) = (first.taking(2).await, second.taking(2).await);
     let reign = first.store.take(mine).await.unwrap();
@@ -347,7 +347,7 @@ async fn a_free_partition_is_taken_once(connect: Connect) {
 }
 
 async fn a_partition_of_the_living_is_not_taken(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     first.take(0).await;
     let taking = second.taking(0).await;
@@ -356,7 +356,7 @@ async fn a_partition_of_the_living_is_not_taken(connect: Connect) {
 }
 
 async fn a_partition_of_the_dead_is_taken_with_its_time(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (mut first, second) = (world.join(1).await, world.join(2).await);
     let reign = first.take(0).await;
     first.record.marks = vec![Mark { partition: 0, epoch: reign.epoch(), at: Time(50) }];
@@ -378,7 +378,7 @@ async fn a_partition_of_the_dead_is_taken_with_its_time(connect: Connect) {
 }
 
 async fn a_taking_compares_the_burial_it_saw(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     first.take(0).await;
     let alive = second.taking(0).await;
@@ -393,7 +393,7 @@ async fn a_taking_compares_the_burial_it_saw(connect: Connect) {
 }
 
 async fn a_taking_is_recognised_when_it_is_sent_again(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let taking = first.taking(3).await;
     let reign = first.store.take(taking.clone()).await.unwrap();
@@ -403,7 +403,7 @@ async fn a_taking_is_recognised_when_it_is_sent_again(connect: Connect) {
 }
 
 async fn letting_go_leaves_it_to_the_next(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let reign = first.take(0).await;
     first.store.let_go(reign, Time(9)).await.unwrap();
@@ -416,7 +416,7 @@ async fn letting_go_leaves_it_to_the_next(connect: Connect) {
 }
 
 async fn a_batch_is_appended_once_however_often_it_is_sent(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let mut stream = Stream::new(first.take(1).await);
     let appends: Vec<Append> = [3, 1, 2].into_iter().map(|changes| stream.next(changes)).collect();
@@ -438,7 +438,7 @@ async fn a_batch_is_appended_once_however_often_it_is_sent(connect: Connect) {
 }
 
 async fn an_append_of_an_old_reign_lands_never(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let mut old = Stream::new(first.take(0).await);
     assert_eq!(first.append(&old.next(2)).await, Landing::Durable);
@@ -455,7 +455,7 @@ async fn an_append_of_an_old_reign_lands_never(connect: Connect) {
 }
 
 async fn an_append_that_landed_is_durable_under_any_owner(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let reign = first.take(0).await;
     let append = Stream::new(reign).next(2);
@@ -468,7 +468,7 @@ async fn an_append_that_landed_is_durable_under_any_owner(connect: Connect) {
 }
 
 async fn an_append_elsewhere_than_at_the_end_is_behind(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let reign = first.take(0).await;
     let mut stream = Stream::new(reign);
@@ -484,7 +484,7 @@ async fn an_append_elsewhere_than_at_the_end_is_behind(connect: Connect) {
 }
 
 async fn a_transaction_may_hold_batches_of_several_partitions(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let mut streams = Vec::new();
     for partition in 0..PARTITIONS {
@@ -505,7 +505,7 @@ async fn a_transaction_may_hold_batches_of_several_partitions(connect: Connect) 
 }
 
 async fn another_batch_at_the_same_place_is_not_ours(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let old = Stream::new(first.take(0).await).next(2);
     second.bury(first.id()).await;
@@ -516,7 +516,7 @@ async fn another_batch_at_the_same_place_is_not_ours(connect: Connect) {
 }
 
 async fn a_long_stream_is_read_page_by_page(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let mut stream = Stream::new(first.take(0).await);
     let mut all = Vec::new();
@@ -538,7 +538,7 @@ async fn a_long_stream_is_read_page_by_page(connect: Connect) {
 }
 
 async fn a_page_shows_the_owner_of_its_instant(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let page = first.store.read(0, Cursor::After(Position::START)).await.unwrap();
     assert_eq!(page, Page { owner: Seen::default(), pieces: Vec::new(), next: None });
@@ -566,7 +566,7 @@ async fn sweep_all(first: &Member, reign: Reign) {
 }
 
 async fn a_checkpoint_replaces_what_it_covers(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let reign = first.take(0).await;
     let mut stream = Stream::new(reign);
@@ -599,7 +599,7 @@ async fn a_checkpoint_replaces_what_it_covers(connect: Connect) {
 }
 
 async fn a_checkpoint_of_an_old_reign_counts_for_nothing(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let reign = first.take(0).await;
     let append = Stream::new(reign).next(3);
@@ -615,7 +615,7 @@ async fn a_checkpoint_of_an_old_reign_counts_for_nothing(connect: Connect) {
 }
 
 async fn a_checkpoint_waits_for_its_changes_and_chunks(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let reign = first.take(0).await;
     let mut stream = Stream::new(reign);
@@ -629,7 +629,7 @@ async fn a_checkpoint_waits_for_its_changes_and_chunks(connect: Connect) {
 }
 
 async fn what_was_swept_is_lost_not_moved(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     let mut old = Stream::new(first.take(0).await);
     let one = old.next(2);
@@ -648,7 +648,7 @@ async fn what_was_swept_is_lost_not_moved(connect: Connect) {
 }
 
 async fn a_large_batch_and_a_large_chunk_come_back_whole(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     let reign = first.take(0).await;
     let append = Stream::new(reign).next(700_000);
@@ -663,7 +663,7 @@ async fn a_large_batch_and_a_large_chunk_come_back_whole(connect: Connect) {
 }
 
 async fn a_change_of_the_map_wakes(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let first = world.join(1).await;
     first.store.changed().await.unwrap();
     let second = world.join(2).await;
@@ -673,7 +673,7 @@ async fn a_change_of_the_map_wakes(connect: Connect) {
 }
 
 async fn draining_is_in_the_map(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let (first, second) = (world.join(1).await, world.join(2).await);
     second.store.drain(first.id(), true).await.unwrap();
     second.store.drain(first.id(), true).await.unwrap();
@@ -684,7 +684,7 @@ async fn draining_is_in_the_map(connect: Connect) {
 }
 
 async fn the_revision_rises(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let mut first = world.join(1).await;
     let mut last = first.map().await.revision;
     let mut stream = Stream::new(first.take(0).await);

@@ -24,7 +24,7 @@ pub use follower::{Broken, Follower};
 pub use hash::{HASH_BITS, PARTITIONS_MAX, Partitions, claim_id, hash, realm};
 pub use ids::{Link, NodeId, Sum};
 pub use map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen};
-pub use message::{Address, Answered, Done, Message, Op, Out};
+pub use message::{AskAnswer, Done, Message, Op, Out, PeerAddress};
 pub use node::{Config, Draw, Node, To};
 pub use placement::{rank, targets};
 pub use store::{

@@ -10,7 +10,7 @@ use crate::map::{Map, NodeRecord, Reign, Seen};
 use crate::store::{Append, Birth, CheckpointId, Cursor, Landing, Page, Taking};
 
 /// Where a node is reached: its name for the others from its start to its end, through all its lives.
-pub type Address = Arc<str>;
+pub type PeerAddress = Arc<str>;
 
 /// A message over a link. Messages of one link arrive in order or not at all.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub enum Message {
         /// The sending that it answers.
         sending: u64,
         /// The answer.
-        answer: Answered,
+        answer: AskAnswer,
     },
     /// Every call for this partition that the sender stands for has been sent to this owner.
     Asked {
@@ -57,7 +57,7 @@ pub enum Message {
 
 /// An answer, with its place in the order of things.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
+pub struct AskAnswer {
     /// The reply, or why there is none.
     pub answer: Result<Reply, Denial>,
     /// The epoch in which it was decided.
@@ -122,9 +122,9 @@ pub enum Out {
     /// Call the store, and hand the result back with this number.
     Store(u64, Op),
     /// Send a message. Without a link it is lost.
-    Send(Address, Message),
+    Send(PeerAddress, Message),
     /// The answer to a call.
-    Answer(u64, Answered),
+    Answer(u64, AskAnswer),
     /// The node has given everything away and may end.
     Ended,
 }

@@ -17,7 +17,7 @@ use leasehold_engine::{ClaimId, Command, Patience, Wish, planted};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
 use crate::hash::claim_id;
-use crate::message::{Address, Answered, Message};
+use crate::message::{AskAnswer, Message, PeerAddress};
 
 /// How long a call waits for a partition to have an owner.
 const FORWARD_WAIT_US: u64 = 5_000_000;
@@ -31,7 +31,7 @@ const HAND_BACKS_MAX: usize = 4_096;
 /// The way to the owner of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    pub(crate) to: Address,
+    pub(crate) to: PeerAddress,
     pub(crate) epoch: Epoch,
     /// The number of the link; `None` while there is none.
     pub(crate) link: Option<u64>,
@@ -58,8 +58,8 @@ struct Call {
 
 #[derive(Debug)]
 pub(crate) enum RelayOut {
-    Send(Address, Message),
-    Answer(u64, Answered),
+    Send(PeerAddress, Message),
+    Answer(u64, AskAnswer),
 }
 
 #[derive(Debug, Default)]
@@ -194,7 +194,7 @@ impl Relay {
     }
 
     /// An answer came. Only the answer to the latest sending counts.
-    pub(crate) fn answered(&mut self, now_us: u64, ask: u64, sending: u64, answer: Answered, out: &mut Vec<RelayOut>) {
+    pub(crate) fn answered(&mut self, now_us: u64, ask: u64, sending: u64, answer: AskAnswer, out: &mut Vec<RelayOut>) {
         // It was answered already, or its caller left: the hand-back sees to it.
         let Some(call) = self.calls.get_mut(&ask).filter(|call| call.sending == sending) else { return };
         match (&answer.answer, call.caller) {
@@ -314,6 +314,6 @@ fn is_repeatable(command: &Command, passed_us: u64) -> bool {
     }
 }
 
-fn denied(denial: Denial) -> Answered {
-    Answered { answer: Err(denial), epoch: Epoch(0), position: Position::START, untold: None }
+fn denied(denial: Denial) -> AskAnswer {
+    AskAnswer { answer: Err(denial), epoch: Epoch(0), position: Position::START, untold: None }
 }

@@ -12,7 +12,7 @@ const POOL: ResourceKey = ResourceKey::Pool(1);
 const WAITERS: usize = 20;
 const SECOND_US: u64 = 1_000_000;
 
-struct World {
+struct Rig {
     engine: Engine,
     out: Outbox,
     now: Moment,
@@ -27,9 +27,9 @@ struct World {
     errors: Vec<u64>,
 }
 
-impl World {
+impl Rig {
     fn new(capacity: u32) -> Self {
-        let mut world = World {
+        let mut world = Rig {
             engine: Engine::new(Limits::default()),
             out: Outbox::default(),
             now: Moment { at: Time(0), wall: Wall(0) },
@@ -114,7 +114,7 @@ impl World {
 #[test]
 fn half_of_all_estimates_are_within_a_quarter() {
     for capacity in [1, 4, 40] {
-        let mut world = World::new(capacity);
+        let mut world = Rig::new(capacity);
         (0..600).for_each(|_| world.step());
         let mut errors = world.errors;
         errors.sort_unstable();
@@ -128,7 +128,7 @@ fn half_of_all_estimates_are_within_a_quarter() {
 
 #[test]
 fn below_five_holds_there_is_no_estimate() {
-    let mut world = World::new(1);
+    let mut world = Rig::new(1);
     for held in 0..8 {
         world.told.clear();
         world.tell();

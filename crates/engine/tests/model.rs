@@ -50,7 +50,7 @@ fn the_engine_does_what_the_naive_model_does() {
     panic::set_hook(Box::new(|_| {}));
     let outcome = runner.run(&scripts(steps), |script| {
         seen.borrow_mut().count("cases");
-        World::new(&script).run(&script, &mut seen.borrow_mut());
+        Rig::new(&script).run(&script, &mut seen.borrow_mut());
         Ok(())
     });
     panic::set_hook(hook);
@@ -88,7 +88,7 @@ fn told(script: &Script) -> String {
 }
 
 /// Everything that runs side by side in one case.
-struct World {
+struct Rig {
     now: Moment,
     engine: Engine,
     model: Naive,
@@ -115,9 +115,9 @@ struct Snapshot {
     facts: Vec<Fact>,
 }
 
-impl World {
+impl Rig {
     fn new(script: &Script) -> Self {
-        World {
+        Rig {
             now: Moment { at: Time(0), wall: Wall(1_000) },
             engine: Engine::new(script.limits.clone()),
             model: Naive::new(script.limits.clone()),

@@ -43,14 +43,14 @@ fn main() {
 }
 
 /// A cluster with a store that owns all partitions.
-struct World {
+struct Rig {
     etcd: Etcd,
     store: Arc<EtcdStore>,
     reigns: Vec<Reign>,
 }
 
-impl World {
-    async fn new(members: usize) -> World {
+impl Rig {
+    async fn new(members: usize) -> Rig {
         let etcd = Etcd::start(EtcdOptions { members, ..EtcdOptions::default() });
         let address: Address = format!("etcd://{}/m", etcd.hosts()).parse().unwrap();
         let store = Arc::new(EtcdStore::new(&address).unwrap());
@@ -61,7 +61,7 @@ impl World {
             let partition = u32::try_from(partition).unwrap();
             reigns.push(store.take(Taking { partition, seen, dead: None, node: NODE, at: Time(0) }).await.unwrap());
         }
-        World { etcd, store, reigns }
+        Rig { etcd, store, reigns }
     }
 
     /// Streams of their own for one worker.
@@ -133,7 +133,7 @@ async fn append_all(store: &EtcdStore, streams: &mut [Stream], bytes: usize, tim
 
 /// Workers that append until told to stop.
 fn load(
-    world: &World,
+    world: &Rig,
     in_flight: usize,
     each: usize,
     bytes: usize,
@@ -172,7 +172,7 @@ async fn appends(members: &[usize]) {
             for bytes in [512, 2048] {
                 for in_flight in [1, 2, 4] {
                     // Each on an etcd of its own: streams begin at their beginning.
-                    let world = World::new(members).await;
+                    let world = Rig::new(members).await;
                     let stop = Arc::new(AtomicBool::new(false));
                     let (cpu, began_at) = (world.etcd.cpu_seconds(), Instant::now());
                     let workers = load(&world, in_flight, each, bytes, &stop);
@@ -200,7 +200,7 @@ async fn proofs(members: &[usize]) {
     for &members in members {
         for is_loaded in [false, true] {
             for rate in [200_u32, 1000] {
-                let world = World::new(members).await;
+                let world = Rig::new(members).await;
                 let stop = Arc::new(AtomicBool::new(false));
                 let workers = load(&world, if is_loaded { 2 } else { 0 }, 16, 1024, &stop);
                 let began_at = Instant::now();
@@ -235,7 +235,7 @@ async fn chunks(members: &[usize]) {
     println!("|---|---|---|---|---|---|");
     for &members in members {
         for (chunk_kib, mib) in [(0, 0), (64, 4), (64, 8), (64, 16), (256, 4), (256, 8), (256, 16)] {
-            let world = World::new(members).await;
+            let world = Rig::new(members).await;
             let stop = Arc::new(AtomicBool::new(false));
             let workers = load(&world, 2, 16, 1024, &stop);
             let began_at = Instant::now();
@@ -275,7 +275,7 @@ async fn chunks(members: &[usize]) {
 async fn size(run: Duration) {
     const STREAMS: usize = 8;
     const CHECKPOINT_EVERY: u64 = 2_000;
-    let world = World::new(1).await;
+    let world = Rig::new(1).await;
     let mut streams = world.streams(0, STREAMS);
     let began_at = Instant::now();
     let mut pace = tokio::time::interval(Duration::from_millis(4));

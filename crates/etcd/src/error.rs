@@ -11,12 +11,12 @@ pub enum CallError {
     Away(String),
     /// etcd, or the look at it, says no.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] EtcdRefusal),
 }
 
 /// A no that trying again does not change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum EtcdRefusal {
     /// Over its quota. A transaction may have been executed all the same: etcd looks at its quota before it applies a
     /// request and says so after.
     #[error("etcd is full: its file has reached the quota; compact and defragment it, then run: etcdctl alarm disarm")]

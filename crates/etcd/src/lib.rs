@@ -21,5 +21,5 @@ pub mod wire;
 
 pub use address::{Address, AddressError, Endpoint, TlsFiles, User};
 pub use client::Client;
-pub use error::{CallError, Refusal};
-pub use store::{EtcdSizes, EtcdStore, Upkeep};
+pub use error::{CallError, EtcdRefusal};
+pub use store::{EtcdSizes, EtcdStore, EtcdUpkeep};

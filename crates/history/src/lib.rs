@@ -46,7 +46,7 @@ pub struct Op {
 pub enum Outcome {
     Answered {
         end_us: u64,
-        answer: Answer,
+        answer: HeardAnswer,
         stamp: Stamp,
     },
     /// No answer, or one that promises nothing (502, 503).
@@ -179,7 +179,7 @@ impl Call {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HeardAnswer {
     Configured,
     /// `true` if there was a pool to delete.
     Deleted(bool),

@@ -1,6 +1,6 @@
 //! The order of answers: by position, and within one position by what a step does first.
 
-use super::{Answer, Call, Contradiction, Op, Outcome, Stamp};
+use super::{Call, Contradiction, HeardAnswer, Op, Outcome, Stamp};
 
 /// An answered op on the witness.
 #[derive(Clone, Copy, Debug)]
@@ -39,14 +39,14 @@ pub(crate) fn witness(history: &[Op]) -> Result<Vec<Witness>, Contradiction> {
 fn rank(op: &Op) -> (u8, u64) {
     match &op.outcome {
         Outcome::Answered { answer, .. } => match (answer, &op.call) {
-            (Answer::Configured | Answer::Deleted(true), _) => (0, 0),
-            (Answer::Released(true), _) => (1, 0),
-            (Answer::Held { token, .. }, Call::Acquire { .. })
-            | (Answer::Active { token, .. }, Call::Claim { .. })
-            | (Answer::Locked { token, .. }, _) => (2, *token),
-            (Answer::Held { token, .. }, _) => (3, *token),
-            (Answer::Active { .. }, Call::Update { .. }) => (3, 0),
-            (Answer::Waiting { .. }, _) => (4, 0),
+            (HeardAnswer::Configured | HeardAnswer::Deleted(true), _) => (0, 0),
+            (HeardAnswer::Released(true), _) => (1, 0),
+            (HeardAnswer::Held { token, .. }, Call::Acquire { .. })
+            | (HeardAnswer::Active { token, .. }, Call::Claim { .. })
+            | (HeardAnswer::Locked { token, .. }, _) => (2, *token),
+            (HeardAnswer::Held { token, .. }, _) => (3, *token),
+            (HeardAnswer::Active { .. }, Call::Update { .. }) => (3, 0),
+            (HeardAnswer::Waiting { .. }, _) => (4, 0),
             _ => (5, 0),
         },
         Outcome::Unknown { .. } => (6, 0),

@@ -22,7 +22,7 @@
 
 use std::fmt;
 
-use super::{Answer, Call, End, Op, Outcome, Stamp, Status, Taken, Wish};
+use super::{Call, End, HeardAnswer, Op, Outcome, Stamp, Status, Taken, Wish};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
@@ -120,39 +120,39 @@ fn wish(words: &Words<'_>) -> Result<Wish, String> {
     })
 }
 
-fn answer(words: &Words<'_>) -> Result<Answer, String> {
+fn answer(words: &Words<'_>) -> Result<HeardAnswer, String> {
     let lease = || words.nth(1);
     Ok(match &*words.nth(0)? {
-        "ok" => Answer::Configured,
-        "deleted" => Answer::Deleted(true),
-        "nothing-to-delete" => Answer::Deleted(false),
-        "held" => Answer::Held { lease: lease()?, slot: words.small("slot")?, token: words.number("token")? },
-        "waiting" => Answer::Waiting { lease: lease()? },
-        "released" => Answer::Released(true),
-        "not-released" => Answer::Released(false),
-        "seen" => Answer::Seen { capacity: words.small("capacity")?, in_use: words.small("in_use")? },
-        "full" => Answer::Full,
-        "not-held" => Answer::NotHeld,
-        "no-resource" => Answer::NoResource,
-        "malformed" => Answer::Malformed,
-        "key-spent" => Answer::KeySpent,
-        "active" => Answer::Active { claim: lease()?, token: words.number("token")? },
-        "in-line" => Answer::InLine { claim: lease()?, place: words.small("place")? },
-        "ended" => Answer::Ended { claim: lease()?, how: end(&words.nth(2)?)? },
+        "ok" => HeardAnswer::Configured,
+        "deleted" => HeardAnswer::Deleted(true),
+        "nothing-to-delete" => HeardAnswer::Deleted(false),
+        "held" => HeardAnswer::Held { lease: lease()?, slot: words.small("slot")?, token: words.number("token")? },
+        "waiting" => HeardAnswer::Waiting { lease: lease()? },
+        "released" => HeardAnswer::Released(true),
+        "not-released" => HeardAnswer::Released(false),
+        "seen" => HeardAnswer::Seen { capacity: words.small("capacity")?, in_use: words.small("in_use")? },
+        "full" => HeardAnswer::Full,
+        "not-held" => HeardAnswer::NotHeld,
+        "no-resource" => HeardAnswer::NoResource,
+        "malformed" => HeardAnswer::Malformed,
+        "key-spent" => HeardAnswer::KeySpent,
+        "active" => HeardAnswer::Active { claim: lease()?, token: words.number("token")? },
+        "in-line" => HeardAnswer::InLine { claim: lease()?, place: words.small("place")? },
+        "ended" => HeardAnswer::Ended { claim: lease()?, how: end(&words.nth(2)?)? },
         "refused" => match &*words.nth(1)? {
-            "waiting" => Answer::Refused { status: Status::Waiting },
-            how => Answer::Refused { status: Status::Ended(end(how)?) },
+            "waiting" => HeardAnswer::Refused { status: Status::Waiting },
+            how => HeardAnswer::Refused { status: Status::Ended(end(how)?) },
         },
-        "no-claim" => Answer::NoClaim,
+        "no-claim" => HeardAnswer::NoClaim,
         "acquired" => {
             let from = words.named("from").map(str::to_owned);
-            Answer::Locked { token: words.number("token")?, how: Taken::Acquired { from } }
+            HeardAnswer::Locked { token: words.number("token")?, how: Taken::Acquired { from } }
         }
-        "renewed" => Answer::Locked { token: words.number("token")?, how: Taken::Renewed },
-        "locked-by" => Answer::LockedBy { holder: lease()?, in_grace: words.0.contains(&"in-grace") },
-        "not-the-holder" => Answer::NotTheHolder,
-        "lock-free" => Answer::LockSeen { holder: None, is_expired: true },
-        "lock-of" => Answer::LockSeen {
+        "renewed" => HeardAnswer::Locked { token: words.number("token")?, how: Taken::Renewed },
+        "locked-by" => HeardAnswer::LockedBy { holder: lease()?, in_grace: words.0.contains(&"in-grace") },
+        "not-the-holder" => HeardAnswer::NotTheHolder,
+        "lock-free" => HeardAnswer::LockSeen { holder: None, is_expired: true },
+        "lock-of" => HeardAnswer::LockSeen {
             holder: Some((lease()?, words.number("token")?)),
             is_expired: words.0.contains(&"expired"),
         },

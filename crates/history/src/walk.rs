@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::order::{self, Witness};
 use super::row::{Lease, Row, until};
-use super::{Answer, Call, Contradiction, Kind, Op, Outcome};
+use super::{Call, Contradiction, HeardAnswer, Kind, Op, Outcome};
 
 /// Checks that the calls about pools in a history are possible. The ops may come in any order.
 pub fn check(history: &[Op]) -> Result<(), Contradiction> {
@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
                 earliest(first_us, op.start_us);
                 *times += 1;
             }
-            if let Outcome::Answered { answer: Answer::Held { lease, token, .. }, .. } = &op.outcome {
+            if let Outcome::Answered { answer: HeardAnswer::Held { lease, token, .. }, .. } = &op.outcome {
                 walk.tokens.insert((resource, lease), *token);
             }
             let row = walk.rows.entry(resource).or_default();
@@ -81,27 +81,27 @@ impl<'a> Walk<'a> {
         self.rows.get_mut(op.call.resource()).expect("every resource has its row")
     }
 
-    fn step(&mut self, op: &'a Op, end_us: u64, answer: &Answer, position: u64) -> Result<(), String> {
+    fn step(&mut self, op: &'a Op, end_us: u64, answer: &HeardAnswer, position: u64) -> Result<(), String> {
         match (&op.call, answer) {
-            (Call::Configure { capacity, .. }, Answer::Configured) => {
+            (Call::Configure { capacity, .. }, HeardAnswer::Configured) => {
                 let row = self.row(op);
                 row.capacities = [Some(*capacity)].into();
                 Ok(())
             }
-            (Call::Delete { .. }, Answer::Deleted(was_there)) => self.deleted(op, end_us, *was_there),
-            (Call::Acquire { ttl_us, key, .. }, Answer::Held { lease, slot, token }) => {
+            (Call::Delete { .. }, HeardAnswer::Deleted(was_there)) => self.deleted(op, end_us, *was_there),
+            (Call::Acquire { ttl_us, key, .. }, HeardAnswer::Held { lease, slot, token }) => {
                 self.acquired(op, end_us, *ttl_us, key.as_deref(), lease, *slot, *token)
             }
-            (Call::Acquire { .. }, Answer::Waiting { lease }) => self.queued(op, end_us, lease, position),
-            (Call::Acquire { .. }, Answer::Full) => self.full(op, end_us),
+            (Call::Acquire { .. }, HeardAnswer::Waiting { lease }) => self.queued(op, end_us, lease, position),
+            (Call::Acquire { .. }, HeardAnswer::Full) => self.full(op, end_us),
             (
                 Call::Acquire { .. } | Call::View { .. } | Call::Renew { .. } | Call::ViewLease { .. },
-                Answer::NoResource,
+                HeardAnswer::NoResource,
             ) => {
                 let is_possible = self.row(op).possible(end_us).contains(&None);
                 if is_possible { Ok(()) } else { Err("the resource is there and was denied".to_owned()) }
             }
-            (Call::Renew { lease, ttl_us, .. }, Answer::Held { lease: told, slot, token }) => {
+            (Call::Renew { lease, ttl_us, .. }, HeardAnswer::Held { lease: told, slot, token }) => {
                 if lease != told {
                     return Err(format!("{lease} was renewed and {told} came back"));
                 }
@@ -111,19 +111,19 @@ impl<'a> Walk<'a> {
                 known.until_us = until_us;
                 Ok(())
             }
-            (Call::ViewLease { lease, .. }, Answer::Held { lease: told, slot, token }) => {
+            (Call::ViewLease { lease, .. }, HeardAnswer::Held { lease: told, slot, token }) => {
                 if lease != told {
                     return Err(format!("{lease} was looked at and {told} was shown"));
                 }
                 self.still_held(op, end_us, lease, *slot, *token)
             }
-            (Call::Release { lease, .. }, Answer::Released(true)) => self.released(op, lease),
-            (Call::Release { lease, .. }, Answer::Released(false))
-            | (Call::Renew { lease, .. } | Call::ViewLease { lease, .. }, Answer::NotHeld) => {
+            (Call::Release { lease, .. }, HeardAnswer::Released(true)) => self.released(op, lease),
+            (Call::Release { lease, .. }, HeardAnswer::Released(false))
+            | (Call::Renew { lease, .. } | Call::ViewLease { lease, .. }, HeardAnswer::NotHeld) => {
                 self.gone(op, end_us, lease)
             }
-            (Call::View { .. }, Answer::Seen { capacity, in_use }) => self.seen(op, end_us, *capacity, *in_use),
-            (_, Answer::Malformed) => Ok(()),
+            (Call::View { .. }, HeardAnswer::Seen { capacity, in_use }) => self.seen(op, end_us, *capacity, *in_use),
+            (_, HeardAnswer::Malformed) => Ok(()),
             (call, answer) => Err(format!("{answer:?} is no answer to {call:?}")),
         }
     }

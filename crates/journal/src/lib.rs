@@ -36,6 +36,6 @@ pub use partition::{
 };
 pub use prune::{Candidate, Picked, Pruned, pick, prune};
 pub use record::{Batch, BatchWriter, ChunkWriter};
-pub use recovery::{Examined, History, Recovery, examine, recover, recover_with_history};
+pub use recovery::{Examined, Recovery, Retold, examine, recover, recover_with_history};
 pub use restore::{EPOCHS_SKIPPED, Restored, TOKENS_SKIPPED, restore};
 pub use store::{InUse, MemoryOpener, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError};

@@ -29,12 +29,12 @@ pub struct Recovery {
     /// Messages for the log.
     pub notes: Vec<String>,
     /// The latest effects.
-    pub history: History,
+    pub history: Retold,
 }
 
 /// The latest effects, retold from the tail of the journal.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct Retold {
     /// Oldest first.
     pub events: VecDeque<Happened>,
     /// Every effect after this position is among them.
@@ -187,7 +187,7 @@ impl Lean {
 
 /// Where a change was read.
 #[derive(Clone, Copy)]
-struct Place {
+struct EffectPlace {
     epoch: Epoch,
     position: Position,
     wall: Wall,
@@ -201,8 +201,8 @@ struct Rebuild {
     wall: Wall,
     is_restoring: bool,
     replayed: u64,
-    retelling: Retelling<Place>,
-    history: History,
+    retelling: Retelling<EffectPlace>,
+    history: Retold,
     events_max: usize,
     lean: Lean,
 }
@@ -217,7 +217,7 @@ impl Rebuild {
             is_restoring: true,
             replayed: 0,
             retelling: Retelling::default(),
-            history: History::default(),
+            history: Retold::default(),
             events_max,
             lean: Lean::Nothing,
         }
@@ -257,7 +257,7 @@ impl Rebuild {
             // The first batch may begin before the end of the checkpoint, which has those changes already.
             if position > self.upto {
                 if self.events_max > 0 {
-                    let place = Place { epoch, position, wall: moment.wall };
+                    let place = EffectPlace { epoch, position, wall: moment.wall };
                     let (history, events_max) = (&mut self.history, self.events_max);
                     let told = |place, effect| history.push(place, effect, events_max);
                     self.retelling.hear(&self.engine, moment, &change, place, told);
@@ -290,9 +290,9 @@ impl Rebuild {
     }
 }
 
-impl History {
-    fn push(&mut self, place: Place, effect: Effect, events_max: usize) {
-        let Place { epoch, position, wall } = place;
+impl Retold {
+    fn push(&mut self, place: EffectPlace, effect: Effect, events_max: usize) {
+        let EffectPlace { epoch, position, wall } = place;
         if self.events.len() == events_max
             && let Some(oldest) = self.events.pop_front()
         {

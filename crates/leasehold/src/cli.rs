@@ -11,11 +11,11 @@ use crate::config::ServeArgs;
 #[command(name = "leasehold", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Serve until told to stop
     #[command(after_help = AFTER_HELP)]
     Serve(Box<ServeArgs>),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::cli::{Cli, Command, PolicyCommand, TokenCommand};
+use crate::cli::{Cli, CliCommand, PolicyCommand, TokenCommand};
 use crate::commands::{Talk, talk};
 use crate::exit::Exit;
 
@@ -70,31 +70,31 @@ fn main() -> ExitCode {
         }
     };
     match cli.command {
-        Command::Serve(args) => serve::run(&args).into(),
-        Command::Check(args) => check::run(&args).into(),
-        Command::Backup(args) => backup::run(&args).into(),
-        Command::Restore(args) => restore::run(&args).into(),
-        Command::Prune(args) => prune::run(&args).into(),
-        Command::Healthcheck(args) => healthcheck::run(&args).into(),
-        Command::Token(TokenCommand::New(args)) => token::new(&args).into(),
-        Command::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),
-        Command::Status(args) => talk(&Talk::Status(&args)),
-        Command::Ls(args) => talk(&Talk::Ls(&args)),
-        Command::Show(args) => talk(&Talk::Show(&args)),
-        Command::Watch(args) => talk(&Talk::Watch(&args)),
-        Command::History(args) => talk(&Talk::History(&args)),
-        Command::Acquire(args) => talk(&Talk::Acquire(&args)),
-        Command::Renew(args) => talk(&Talk::Renew(&args)),
-        Command::Release(args) => talk(&Talk::Release(&args)),
-        Command::Pool(command) => talk(&Talk::Pool(&command)),
-        Command::Revoke(args) => talk(&Talk::Revoke(&args)),
-        Command::Doctor(args) => talk(&Talk::Doctor(&args)),
-        Command::Demo(args) => commands::demo(&args),
-        Command::Completions(args) => commands::completions(&args, Cli::command()),
-        Command::Man(args) => commands::man(&args, Cli::command()),
+        CliCommand::Serve(args) => serve::run(&args).into(),
+        CliCommand::Check(args) => check::run(&args).into(),
+        CliCommand::Backup(args) => backup::run(&args).into(),
+        CliCommand::Restore(args) => restore::run(&args).into(),
+        CliCommand::Prune(args) => prune::run(&args).into(),
+        CliCommand::Healthcheck(args) => healthcheck::run(&args).into(),
+        CliCommand::Token(TokenCommand::New(args)) => token::new(&args).into(),
+        CliCommand::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),
+        CliCommand::Status(args) => talk(&Talk::Status(&args)),
+        CliCommand::Ls(args) => talk(&Talk::Ls(&args)),
+        CliCommand::Show(args) => talk(&Talk::Show(&args)),
+        CliCommand::Watch(args) => talk(&Talk::Watch(&args)),
+        CliCommand::History(args) => talk(&Talk::History(&args)),
+        CliCommand::Acquire(args) => talk(&Talk::Acquire(&args)),
+        CliCommand::Renew(args) => talk(&Talk::Renew(&args)),
+        CliCommand::Release(args) => talk(&Talk::Release(&args)),
+        CliCommand::Pool(command) => talk(&Talk::Pool(&command)),
+        CliCommand::Revoke(args) => talk(&Talk::Revoke(&args)),
+        CliCommand::Doctor(args) => talk(&Talk::Doctor(&args)),
+        CliCommand::Demo(args) => commands::demo(&args),
+        CliCommand::Completions(args) => commands::completions(&args, Cli::command()),
+        CliCommand::Man(args) => commands::man(&args, Cli::command()),
         #[cfg(unix)]
-        Command::Run(args) => run::run(&args),
+        CliCommand::Run(args) => run::run(&args),
         #[cfg(not(unix))]
-        Command::Run(_) => run_refused::refuse(),
+        CliCommand::Run(_) => run_refused::refuse(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_auth::{Action, Identity, Principal, Settings, Source, Target};
+use leasehold_auth::{Action, Identity, Principal, SignOnSettings, Source, Target};
 use leasehold_engine::Kind;
 
 use crate::cli::PolicyExplainArgs;
@@ -58,7 +58,7 @@ fn explanation(args: &PolicyExplainArgs) -> Result<(String, bool), String> {
 }
 
 /// The groups that the tokens of this name have in the file. Those of other callers are not known here.
-fn groups_of(sign_on: &Settings, user: &str) -> Vec<Arc<str>> {
+fn groups_of(sign_on: &SignOnSettings, user: &str) -> Vec<Arc<str>> {
     let tokens = sign_on.tokens.iter().filter(|token| &*token.name == user);
     let mut groups: Vec<Arc<str>> = tokens.flat_map(|token| token.groups.iter().cloned()).collect();
     groups.sort_unstable();

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::config::ServeArgs;
-use crate::config::{self, Address, AuditTo, Config, ConfigError, Loaded, Store};
+use crate::config::{self, AuditTo, Config, ConfigError, ListenAddress, Loaded, Store};
 use crate::exit::Exit;
 use crate::sign_on::InForce;
 use crate::tls::Keeper;
@@ -231,7 +231,7 @@ async fn serve_on(
     }
 }
 
-fn listen_on(address: &Address) -> anyhow::Result<(TcpListener, SocketAddr)> {
+fn listen_on(address: &ListenAddress) -> anyhow::Result<(TcpListener, SocketAddr)> {
     let listener = resolve(address).and_then(http::bind).with_context(|| format!("cannot listen on {address}"))?;
     let addr = listener.local_addr().context("a listening socket has an address")?;
     Ok((listener, addr))
@@ -331,7 +331,7 @@ fn warn_if_public(listening: impl Iterator<Item = SocketAddr>, config: &Config) 
 }
 
 /// The address a name stands for, IPv4 where it has both, as `localhost` does.
-pub(crate) fn resolve(listen: &Address) -> io::Result<SocketAddr> {
+pub(crate) fn resolve(listen: &ListenAddress) -> io::Result<SocketAddr> {
     if let Ok(ip) = listen.host.parse::<IpAddr>() {
         return Ok(SocketAddr::new(ip, listen.port));
     }
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn names_and_addresses_resolve() {
         for (host, expected) in [("127.0.0.1", "127.0.0.1:80"), ("::1", "[::1]:80"), ("localhost", "127.0.0.1:80")] {
-            let listen = Address { host: host.to_owned(), port: 80 };
+            let listen = ListenAddress { host: host.to_owned(), port: 80 };
             assert_eq!(resolve(&listen).unwrap().to_string(), expected);
         }
     }

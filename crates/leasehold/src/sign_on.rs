@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use leasehold_auth::fetch::{Fetch, FetchError, Fetched, Form, HttpFetch};
-use leasehold_auth::{Settings, SignOn};
+use leasehold_auth::{SignOn, SignOnSettings};
 use leasehold_server::{Guard, reloaded};
 
 use crate::config::ServeArgs;
@@ -14,7 +14,7 @@ use crate::tls::{self, Keeper};
 use crate::{config, notify};
 
 /// The sign-on a server starts with.
-pub(crate) fn start(settings: Option<Settings>) -> anyhow::Result<Arc<Guard>> {
+pub(crate) fn start(settings: Option<SignOnSettings>) -> anyhow::Result<Arc<Guard>> {
     let Some(settings) = settings else { return Ok(Arc::new(Guard::open())) };
     let fetch = fetch_for(&settings)?;
     Ok(Arc::new(Guard::new(SignOn::new(settings, &fetch, None))))
@@ -90,7 +90,7 @@ fn reload(args: &ServeArgs, InForce { guard, tls }: &InForce) -> anyhow::Result<
 }
 
 /// Tokens and proxies need no questions to a provider, and so no list of certificates to trust.
-fn fetch_for(settings: &Settings) -> anyhow::Result<Arc<dyn Fetch>> {
+fn fetch_for(settings: &SignOnSettings) -> anyhow::Result<Arc<dyn Fetch>> {
     if settings.oidc.is_some() || settings.introspection.is_some() {
         let fetch = HttpFetch::new().context("the list of trusted certificates could not be read")?;
         Ok(Arc::new(fetch))

@@ -42,7 +42,7 @@ pub struct App {
 
 /// The subject of a request.
 #[derive(Debug)]
-enum Asked {
+enum Handling {
     Call(Call),
     /// A person with a browser is not let in.
     Person(Box<Problem>),
@@ -72,7 +72,7 @@ struct Told {
 /// A call that may be answered.
 #[derive(Debug)]
 struct Understood {
-    asked: Asked,
+    asked: Handling,
     /// To be said when it is over.
     audit: Option<Box<Audit>>,
 }
@@ -114,7 +114,7 @@ impl App {
         let mut told = Told { route: Route::unknown(&came.parts.method), audited: None };
         let understood = match self.parse(&came, body, &mut told).await {
             Err(problem) if self.is_for_a_person(&problem, &came.parts) => {
-                Ok(Understood { asked: Asked::Person(Box::new(problem)), audit: None })
+                Ok(Understood { asked: Handling::Person(Box::new(problem)), audit: None })
             }
             understood => understood,
         };
@@ -138,7 +138,7 @@ impl App {
         let form = said.form;
         if self.site.is_preflight(&parts.method, &parts.headers) {
             let is_private_network = site::asks_for_private_network(&parts.headers);
-            return Ok(Understood { asked: Asked::Preflight { is_private_network }, audit: None });
+            return Ok(Understood { asked: Handling::Preflight { is_private_network }, audit: None });
         }
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
         let (service, endpoint, pattern) = (&self.service, endpoint.handler, endpoint.pattern);
@@ -165,14 +165,14 @@ impl App {
             None => None,
             Some(caller) => auth::authorize(&mut call, caller, driver, id, counted).await?,
         };
-        Ok(Understood { asked: Asked::Call(call), audit })
+        Ok(Understood { asked: Handling::Call(call), audit })
     }
 
-    fn answer<'a>(&'a self, asked: Asked, id: &'a RequestId) -> Answering<'a> {
+    fn answer<'a>(&'a self, asked: Handling, id: &'a RequestId) -> Answering<'a> {
         match asked {
-            Asked::Call(call) => call.answer(&self.service, id),
-            Asked::Person(problem) => Box::pin(ready(Ok(person::page(&problem, id)))),
-            Asked::Preflight { is_private_network } => Box::pin(ready(Ok(site::preflight(id, is_private_network)))),
+            Handling::Call(call) => call.answer(&self.service, id),
+            Handling::Person(problem) => Box::pin(ready(Ok(person::page(&problem, id)))),
+            Handling::Preflight { is_private_network } => Box::pin(ready(Ok(site::preflight(id, is_private_network)))),
         }
     }
 }

@@ -111,7 +111,7 @@ fn limits() -> PartitionLimits {
 }
 
 /// Where a store hangs.
-type Place = fn(&Hang) -> &AtomicBool;
+type HangPoint = fn(&Hang) -> &AtomicBool;
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -142,7 +142,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn a_lease_granted_while_the_store_hangs_anywhere_is_answered_before_it_ends() {
-    let places: [(&str, Place); 3] =
+    let places: [(&str, HangPoint); 3] =
         [("append", |hang| &hang.append), ("maintain", |hang| &hang.maintain), ("room", |hang| &hang.room)];
     for (name, place) in places {
         let hang = Hang::default();
@@ -230,7 +230,7 @@ fn end_with(is_led: bool, place: fn(&Hang) -> &AtomicBool) -> Option<Duration> {
 
 #[test]
 fn a_store_that_hangs_at_the_end_is_not_waited_for() {
-    let places: [(&str, Place); 3] =
+    let places: [(&str, HangPoint); 3] =
         [("close", |hang| &hang.close), ("append", |hang| &hang.append), ("maintain", |hang| &hang.maintain)];
     // Each waits until the driver gives up, so all of them wait at once.
     std::thread::scope(|scope| {

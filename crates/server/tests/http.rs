@@ -181,7 +181,7 @@ struct Client {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct RawAnswer {
     status: u16,
     head: String,
     body: String,
@@ -206,7 +206,7 @@ impl Client {
         }
     }
 
-    async fn answer(&mut self) -> Answer {
+    async fn answer(&mut self) -> RawAnswer {
         let head = self.read_until(|bytes| bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4)).await;
         let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
         let length = head.split("content-length: ").nth(1).map_or(0, |rest| {
@@ -214,7 +214,7 @@ impl Client {
         });
         let body = self.read_until(|bytes| (bytes.len() >= length).then_some(length)).await;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status line");
-        Answer { status, head, body: String::from_utf8(body).unwrap() }
+        RawAnswer { status, head, body: String::from_utf8(body).unwrap() }
     }
 
     /// Waits until the server closes, and returns the bytes before.

@@ -21,7 +21,7 @@ pub const UNIT_US: u64 = 40_000;
 /// A scope: the callers, each with one wish, and their resource.
 #[derive(Clone, Debug)]
 pub struct Callers {
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<CallerWish>,
     pub resource: ResourceKey,
     pub capacity: u32,
     /// If `false`, every change counts as durable at once.
@@ -34,7 +34,7 @@ pub struct Callers {
 
 /// The request of one caller.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct CallerWish {
     /// Its name: the client of a lock, the owner of a claim.
     pub client: Option<&'static str>,
     pub key: Option<&'static str>,
@@ -61,12 +61,13 @@ pub enum Step {
 }
 
 /// The request of a caller without a name.
-const PLAIN: Wish = Wish { client: None, key: None, ttl: 1, wait: 0 };
+const PLAIN: CallerWish = CallerWish { client: None, key: None, ttl: 1, wait: 0 };
 
 impl Callers {
     /// One caller takes a slot, and two wait for it.
     pub fn of_a_pool(states_max: usize) -> Callers {
-        let wishes = vec![Wish { ttl: 2, ..PLAIN }, Wish { wait: 1, ..PLAIN }, Wish { wait: 4, ..PLAIN }];
+        let wishes =
+            vec![CallerWish { ttl: 2, ..PLAIN }, CallerWish { wait: 1, ..PLAIN }, CallerWish { wait: 4, ..PLAIN }];
         Callers {
             wishes,
             resource: ResourceKey::Pool(1),
@@ -90,9 +91,9 @@ impl Callers {
 
     /// All signed on under one name; two repeat each other under one key.
     pub fn of_one_owner(states_max: usize) -> Callers {
-        let owned = Wish { client: Some("ann"), ttl: 6, ..PLAIN };
-        let shared = Wish { key: Some("ann\nk"), wait: 2, ..owned };
-        let wishes = vec![owned, shared, Wish { wait: 4, ..shared }];
+        let owned = CallerWish { client: Some("ann"), ttl: 6, ..PLAIN };
+        let shared = CallerWish { key: Some("ann\nk"), wait: 2, ..owned };
+        let wishes = vec![owned, shared, CallerWish { wait: 4, ..shared }];
         Callers {
             wishes,
             resource: ResourceKey::Pool(1),
@@ -105,9 +106,12 @@ impl Callers {
 
     /// One client takes it, and two calls of another wait for it, each for its own time.
     pub fn of_a_lock(states_max: usize) -> Callers {
-        let bob = Wish { client: Some("bob"), ..PLAIN };
-        let wishes =
-            vec![Wish { client: Some("ann"), ttl: 2, ..PLAIN }, Wish { wait: 1, ..bob }, Wish { wait: 4, ..bob }];
+        let bob = CallerWish { client: Some("bob"), ..PLAIN };
+        let wishes = vec![
+            CallerWish { client: Some("ann"), ttl: 2, ..PLAIN },
+            CallerWish { wait: 1, ..bob },
+            CallerWish { wait: 4, ..bob },
+        ];
         Callers {
             wishes,
             resource: ResourceKey::Lock("l".into()),
@@ -120,9 +124,9 @@ impl Callers {
 
     /// One caller takes it, and two listen for their turn under one key.
     pub fn of_a_claimed_resource(states_max: usize) -> Callers {
-        let owned = Wish { client: Some("ann"), ttl: 2, ..PLAIN };
-        let shared = Wish { key: Some("ann\nk"), wait: 2, ..owned };
-        let wishes = vec![owned, shared, Wish { wait: 3, ..shared }];
+        let owned = CallerWish { client: Some("ann"), ttl: 2, ..PLAIN };
+        let shared = CallerWish { key: Some("ann\nk"), wait: 2, ..owned };
+        let wishes = vec![owned, shared, CallerWish { wait: 3, ..shared }];
         Callers {
             wishes,
             resource: ResourceKey::Claim("r".into()),

@@ -33,4 +33,4 @@ mod world;
 
 pub use leasehold_history as history;
 pub use ledger::invariant::Violation;
-pub use world::{Outcome, World};
+pub use world::{RunReport, World};

@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::rng::Rng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Deployment {
     /// One process with its own disk.
     Embedded,
     /// Several nodes, one store far away.
@@ -19,7 +19,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
-    pub place: Place,
+    pub place: Deployment,
     /// Nodes of a cluster do not count how long they own the stream: only the store's fencing stops them.
     pub is_careless: bool,
     pub clients: usize,
@@ -59,7 +59,8 @@ pub struct Cuts {
 impl Plan {
     pub fn of(seed: u64, cuts: &Cuts) -> Plan {
         let mut rng = Rng::new(seed, 1);
-        let place = if rng.chance(550) { Place::Embedded } else { Place::Cluster { nodes: 2 + rng.index(2) } };
+        let place =
+            if rng.chance(550) { Deployment::Embedded } else { Deployment::Cluster { nodes: 2 + rng.index(2) } };
         let clients = 2 + rng.index(5);
         let (pools, claimed, locks) = (1 + rng.index(2), rng.index(3), rng.index(3));
         let bursts = rng.pick(&[0, 0, 100, 300]);

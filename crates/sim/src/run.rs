@@ -6,11 +6,11 @@ use crate::Violation;
 use crate::fault::{Fault, FaultCounts};
 use crate::plan::{Cuts, Plan};
 use crate::sometimes::{Rare, RareCounts};
-use crate::world::{Outcome, World};
+use crate::world::{RunReport, World};
 
 /// The totals of a run of seeds.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct RunTotals {
     pub seeds: u64,
     pub steps: u64,
     pub faults: FaultCounts,
@@ -21,8 +21,8 @@ pub struct Totals {
     pub changes: u64,
 }
 
-impl Totals {
-    pub fn add(&mut self, outcome: &Outcome) {
+impl RunTotals {
+    pub fn add(&mut self, outcome: &RunReport) {
         self.seeds += 1;
         self.steps += outcome.steps;
         self.faults.merge(&outcome.faults);
@@ -34,7 +34,7 @@ impl Totals {
     }
 
     pub fn summary(&self) -> String {
-        let Totals { seeds, steps, crashes, recoveries, answers, changes, .. } = self;
+        let RunTotals { seeds, steps, crashes, recoveries, answers, changes, .. } = self;
         let mut text = format!(
             "simulation: {seeds} seeds, {} faults, {crashes} crashes, {recoveries} recoveries, {steps} steps, {answers} \
              answers, {changes} changes, {} of {} rare events\n",
@@ -76,8 +76,8 @@ impl Failure {
 }
 
 /// Runs seeds until one fails.
-pub fn run_seeds(seeds: std::ops::Range<u64>, mut each: impl FnMut(u64)) -> (Totals, Option<Failure>) {
-    let mut totals = Totals::default();
+pub fn run_seeds(seeds: std::ops::Range<u64>, mut each: impl FnMut(u64)) -> (RunTotals, Option<Failure>) {
+    let mut totals = RunTotals::default();
     for seed in seeds {
         let outcome = World::run(seed, &Cuts::default(), false);
         totals.add(&outcome);

@@ -39,7 +39,7 @@ pub struct Walked {
 
 /// One step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Move {
     /// Ask for a slot, and stand in line or not.
     Acquire {
         client: u8,
@@ -110,10 +110,10 @@ impl Scope {
     }
 
     /// Applies one action to a state, on an engine restored from it.
-    fn step(&self, facts: &[Fact], action: Action, is_replayed: bool) -> Vec<Fact> {
+    fn step(&self, facts: &[Fact], action: Move, is_replayed: bool) -> Vec<Fact> {
         let mut engine = restored(facts);
         let mut out = Outbox::default();
-        let now = if action == Action::Tick { Moment { at: NOW.at.plus(UNIT), ..NOW } } else { NOW };
+        let now = if action == Move::Tick { Moment { at: NOW.at.plus(UNIT), ..NOW } } else { NOW };
         match self.command(facts, action) {
             Some(command) => {
                 let is_in_vain = self.is_in_vain(facts, action);
@@ -134,32 +134,32 @@ impl Scope {
         canonical(after, now.at)
     }
 
-    fn actions(&self, facts: &[Fact]) -> Vec<Action> {
-        let mut actions = vec![Action::Tick];
+    fn actions(&self, facts: &[Fact]) -> Vec<Move> {
+        let mut actions = vec![Move::Tick];
         for resource in 0..2 {
             let kind = self.resources[usize::from(resource)].kind();
             if kind != Kind::Lock {
-                actions.extend((0..=2).map(|capacity| Action::Configure { resource, capacity }));
-                actions.push(Action::Delete { resource });
+                actions.extend((0..=2).map(|capacity| Move::Configure { resource, capacity }));
+                actions.push(Move::Delete { resource });
             }
             for client in 0..CLIENTS {
                 let mine = self.mine(facts, client, resource);
                 match mine.map(|claim| claim.status) {
                     None => {
-                        actions.push(Action::Acquire { client, resource, waits: true });
-                        actions.push(Action::Acquire { client, resource, waits: false });
+                        actions.push(Move::Acquire { client, resource, waits: true });
+                        actions.push(Move::Acquire { client, resource, waits: false });
                         // In vain: it has nothing.
-                        actions.push(Action::Release { client, resource });
+                        actions.push(Move::Release { client, resource });
                     }
                     Some(Status::Waiting) => {
-                        actions.push(Action::Leave { client, resource });
-                        actions.push(Action::Repeat { client, resource });
+                        actions.push(Move::Leave { client, resource });
+                        actions.push(Move::Repeat { client, resource });
                     }
                     Some(_) => {
-                        actions.push(Action::Release { client, resource });
-                        actions.push(Action::Renew { client, resource });
-                        actions.push(Action::HandBack { client, resource });
-                        actions.push(Action::Repeat { client, resource });
+                        actions.push(Move::Release { client, resource });
+                        actions.push(Move::Renew { client, resource });
+                        actions.push(Move::HandBack { client, resource });
+                        actions.push(Move::Repeat { client, resource });
                     }
                 }
             }
@@ -183,23 +183,23 @@ impl Scope {
     }
 
     /// A release by a client that holds nothing.
-    fn is_in_vain(&self, facts: &[Fact], action: Action) -> bool {
+    fn is_in_vain(&self, facts: &[Fact], action: Move) -> bool {
         match action {
-            Action::Release { client, resource } => self.mine(facts, client, resource).is_none(),
+            Move::Release { client, resource } => self.mine(facts, client, resource).is_none(),
             _ => false,
         }
     }
 
-    fn command(&self, facts: &[Fact], action: Action) -> Option<Command> {
+    fn command(&self, facts: &[Fact], action: Move) -> Option<Command> {
         let key = |resource: u8| self.resources[usize::from(resource)].clone();
         let id = |client, resource| {
             let claim = self.mine(facts, client, resource).map(|claim| claim.claim);
             claim.unwrap_or(fresh(facts, client, 9))
         };
         Some(match action {
-            Action::Acquire { client, resource, waits } => self.acquire(facts, client, resource, waits),
-            Action::Repeat { client, resource } => self.acquire(facts, client, resource, true),
-            Action::Renew { client, resource } => match key(resource).kind() {
+            Move::Acquire { client, resource, waits } => self.acquire(facts, client, resource, waits),
+            Move::Repeat { client, resource } => self.acquire(facts, client, resource, true),
+            Move::Renew { client, resource } => match key(resource).kind() {
                 Kind::Pool => Command::Renew { resource: key(resource), claim: id(client, resource), ttl_us: 2 * UNIT },
                 Kind::Claim => {
                     let update = Update { ttl_us: Some(2 * UNIT), ..Update::default() };
@@ -207,7 +207,7 @@ impl Scope {
                 }
                 Kind::Lock => self.acquire(facts, client, resource, false),
             },
-            Action::Release { client, resource } => match key(resource).kind() {
+            Move::Release { client, resource } => match key(resource).kind() {
                 Kind::Pool => Command::Return { resource: key(resource), claim: id(client, resource) },
                 Kind::Claim => {
                     let update = Update { status: Some(Wish::Released), ..Update::default() };
@@ -215,15 +215,15 @@ impl Scope {
                 }
                 Kind::Lock => Command::Unlock { resource: key(resource), client: name(client), token: None },
             },
-            Action::Leave { client, resource } => Command::Withdraw { claim: id(client, resource) },
-            Action::HandBack { client, resource } => {
+            Move::Leave { client, resource } => Command::Withdraw { claim: id(client, resource) },
+            Move::HandBack { client, resource } => {
                 Command::HandBack { claim: id(client, resource), heard_by_nobody: false }
             }
-            Action::Configure { resource, capacity } => {
+            Move::Configure { resource, capacity } => {
                 Command::Configure { resource: key(resource), capacity, label: Labeling::Kept }
             }
-            Action::Delete { resource } => Command::Unconfigure { resource: key(resource) },
-            Action::Tick => return None,
+            Move::Delete { resource } => Command::Unconfigure { resource: key(resource) },
+            Move::Tick => return None,
         })
     }
 

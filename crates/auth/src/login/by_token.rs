@@ -21,7 +21,7 @@ const PURPOSE: &str = "token session";
 
 /// A session that has begun.
 #[derive(Debug)]
-pub struct Begun {
+pub struct TokenSession {
     /// The value of the cookie.
     pub session: String,
     pub lasts_s: u64,
@@ -50,11 +50,11 @@ impl Default for TokenSessions {
 
 impl TokenSessions {
     /// `principal` is the one that this token was found to be of.
-    pub(crate) fn begin(&self, token: &str, principal: Arc<Principal>, now: Now) -> Begun {
+    pub(crate) fn begin(&self, token: &str, principal: Arc<Principal>, now: Now) -> TokenSession {
         let digest = *Digest::of(token.as_bytes()).bytes();
         let session = Session { digest, began_us: now.mono_us, expires_at_s: now.unix_s + SESSION_S };
         let bytes = serde_json::to_vec(&session).expect("numbers can be written");
-        Begun { session: self.sealer.seal(PURPOSE, bytes), lasts_s: SESSION_S, principal }
+        TokenSession { session: self.sealer.seal(PURPOSE, bytes), lasts_s: SESSION_S, principal }
     }
 
     /// The principal of this session, as the tokens in force have it.

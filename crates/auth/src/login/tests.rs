@@ -42,13 +42,13 @@ impl Fetch for Script {
     }
 }
 
-struct World {
+struct Rig {
     script: Arc<Script>,
     signer: Signer,
     login: Login,
 }
 
-fn world() -> World {
+fn world() -> Rig {
     let signer = Signer::new("ES256", "k1");
     let script = Arc::new(Script {
         keys: jwks(&[&signer]),
@@ -71,10 +71,10 @@ fn world() -> World {
     let jwks = Arc::new(Jwks::new(keys, RingSettings::default(), Arc::clone(&fetch)));
     let login = Login::new(&oidc, &jwks, &fetch).unwrap();
     assert!(login.is_for(&oidc));
-    World { script, signer, login }
+    Rig { script, signer, login }
 }
 
-impl World {
+impl Rig {
     async fn begin(&self) -> (Begun, HashMap<String, String>) {
         let begun = self.login.begin("https://locks.example.org/callback".to_owned(), "/x?y=1", NOW).await.unwrap();
         let (_, query) = begun.location.split_once('?').unwrap();

@@ -45,7 +45,7 @@ pub(super) enum Sought {
 /// The knowledge while it goes on; settling needs it after it was cut off.
 #[derive(Debug)]
 pub(super) struct Seek {
-    state: Mutex<State>,
+    state: Mutex<Seeking>,
     pub(super) places_lost: AtomicU32,
     /// There is something to tell.
     pub(super) changed: Notify,
@@ -53,7 +53,7 @@ pub(super) struct Seek {
 }
 
 #[derive(Debug)]
-struct State {
+struct Seeking {
     ask: Ask,
     /// The id of the claim, once it is known.
     claim: Option<String>,
@@ -68,7 +68,8 @@ struct State {
 
 impl Seek {
     pub(super) fn new(ask: Ask, started: Moment) -> Seek {
-        let state = State { ask, claim: None, is_open: false, last_error: None, last_holder: None, is_reached: false };
+        let state =
+            Seeking { ask, claim: None, is_open: false, last_error: None, last_holder: None, is_reached: false };
         Seek { state: Mutex::new(state), places_lost: AtomicU32::new(0), changed: Notify::new(), started }
     }
 
@@ -91,7 +92,7 @@ impl Seek {
         self.state().is_open
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, Seeking> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use leasehold_engine::ClaimId;
 use leasehold_journal::{Epoch, Ticket};
 
-use crate::message::Address;
+use crate::message::PeerAddress;
 
 /// How long a lost link may take to come back.
 pub(crate) const LOST_US: u64 = 2_000_000;
@@ -31,14 +31,14 @@ pub(crate) struct Served {
 
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
-    pub(crate) asks: BTreeMap<(Address, u64), Served>,
+    pub(crate) asks: BTreeMap<(PeerAddress, u64), Served>,
     /// The newest link that has spoken, for each peer.
-    newest: BTreeMap<Address, u64>,
+    newest: BTreeMap<PeerAddress, u64>,
 }
 
 impl Desk {
     /// Returns whether a message that came by this link counts: once a newer one has spoken, older ones do not.
-    pub(crate) fn hears(&mut self, peer: &Address, link: u64) -> bool {
+    pub(crate) fn hears(&mut self, peer: &PeerAddress, link: u64) -> bool {
         let newest = self.newest.entry(peer.clone()).or_default();
         if link < *newest {
             return false;
@@ -48,7 +48,7 @@ impl Desk {
     }
 
     /// The link of this number is lost.
-    pub(crate) fn lose(&mut self, peer: &Address, link: u64, now_us: u64) {
+    pub(crate) fn lose(&mut self, peer: &PeerAddress, link: u64, now_us: u64) {
         for ((of, _), served) in &mut self.asks {
             if of == peer && served.link <= link && served.lost_at_us.is_none() {
                 served.lost_at_us = Some(now_us);

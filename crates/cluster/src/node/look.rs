@@ -8,7 +8,7 @@ use super::seat::Phase;
 use super::{HERE, Node, close};
 use crate::ids::NodeId;
 use crate::map::{Map, NodeRecord, Reign, Seen};
-use crate::message::{Address, Op};
+use crate::message::{Op, PeerAddress};
 use crate::placement;
 use crate::relay::Route;
 use crate::store::Taking;
@@ -202,7 +202,7 @@ impl Node {
         let map = self.map.as_ref()?;
         let owner = map.owners.get(partition as usize)?.value;
         let record = &map.node(owner.node?).filter(|seen| !seen.value.is_buried)?.value;
-        let to: Address = record.address.as_str().into();
+        let to: PeerAddress = record.address.as_str().into();
         let link = if to == self.config.address { Some(HERE) } else { self.links.get(&to).copied() };
         Some(Route { to, epoch: owner.epoch, link })
     }

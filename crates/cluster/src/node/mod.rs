@@ -24,7 +24,7 @@ use leasehold_journal::{Clocks, Denial, Epoch, Partition, PartitionLimits, Posit
 use crate::follower::Follower;
 use crate::ids::NodeId;
 use crate::map::{Map, Mark, NodeRecord, Reign};
-use crate::message::{Address, Answered, Done, Message, Op, Out};
+use crate::message::{AskAnswer, Done, Message, Op, Out, PeerAddress};
 use crate::relay::{Relay, RelayOut};
 use crate::store::{Birth, Landing, SharedError};
 use desk::{Desk, Served};
@@ -41,7 +41,7 @@ const HERE: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where the other nodes reach it.
-    pub address: Address,
+    pub address: PeerAddress,
     /// The cluster that it wants to join, or make.
     pub birth: Birth,
     /// Bounds of each engine.
@@ -87,7 +87,7 @@ pub struct Node {
     seats: Vec<Seat>,
     relay: Relay,
     desk: Desk,
-    links: BTreeMap<Address, u64>,
+    links: BTreeMap<PeerAddress, u64>,
     watched: BTreeMap<NodeId, Watched>,
     /// Calls to the store without a result, and the life they were made in.
     open: BTreeMap<u64, (Option<NodeId>, Op)>,
@@ -177,7 +177,7 @@ impl Node {
     }
 
     /// A link to a peer is there, under a number that is higher than that of every earlier one; or it is lost.
-    pub fn handle_link(&mut self, clocks: Clocks, peer: &Address, number: Option<u64>) {
+    pub fn handle_link(&mut self, clocks: Clocks, peer: &PeerAddress, number: Option<u64>) {
         let before = match number {
             Some(number) => self.links.insert(peer.clone(), number),
             None => self.links.remove(peer),
@@ -190,14 +190,14 @@ impl Node {
     }
 
     /// A message came by the link of this number.
-    pub fn handle_message(&mut self, clocks: Clocks, peer: &Address, link: u64, message: Message) {
+    pub fn handle_message(&mut self, clocks: Clocks, peer: &PeerAddress, link: u64, message: Message) {
         if self.desk.hears(peer, link) {
             self.hear(clocks, peer, link, message);
         }
         self.flush(clocks);
     }
 
-    fn hear(&mut self, clocks: Clocks, peer: &Address, link: u64, message: Message) {
+    fn hear(&mut self, clocks: Clocks, peer: &PeerAddress, link: u64, message: Message) {
         match message {
             Message::Ask { ask, sending, partition, epoch, request } => {
                 self.serve(clocks, &To { peer: peer.clone(), ask, sending }, link, partition, epoch, request);
@@ -225,7 +225,7 @@ impl Node {
         let key = (to.peer.clone(), to.ask);
         let seat = self.seats.get_mut(partition as usize).filter(|seat| seat.serves(epoch));
         let Some((seat, owned)) = seat.and_then(|seat| Some((seat.partition, seat.owned.as_mut()?))) else {
-            let answer = Answered { answer: Err(Denial::Moved), epoch, position: Position::START, untold: None };
+            let answer = AskAnswer { answer: Err(Denial::Moved), epoch, position: Position::START, untold: None };
             if planted!(AskPassedOn)
                 && let Some(route) = self.route_of(partition).filter(|route| route.to != self.config.address)
             {
@@ -422,18 +422,18 @@ impl Node {
             } else {
                 self.desk.asks.remove(&key);
             }
-            self.send(&to, Answered { answer, epoch, position, untold });
+            self.send(&to, AskAnswer { answer, epoch, position, untold });
         } else {
             served.lost_at_us.get_or_insert(clocks.mono_us);
             served.untold = untold;
         }
     }
 
-    fn send(&mut self, to: &To, answer: Answered) {
+    fn send(&mut self, to: &To, answer: AskAnswer) {
         self.post(&to.peer, Message::Answer { ask: to.ask, sending: to.sending, answer });
     }
 
-    fn post(&mut self, to: &Address, message: Message) {
+    fn post(&mut self, to: &PeerAddress, message: Message) {
         if *to == self.config.address {
             self.inbox.push_back(message);
         } else {
@@ -709,7 +709,7 @@ impl Node {
         self.depose(clocks, n, false);
         let target = self.target_of(reign.partition);
         if let Some(target) = target.and_then(|target| self.map.as_ref()?.node(target)) {
-            let address: Address = target.value.address.as_str().into();
+            let address: PeerAddress = target.value.address.as_str().into();
             self.post(&address, Message::Look);
         }
     }

@@ -14,13 +14,13 @@ use leasehold_journal::{Batch, ChunkWriter, Clocks, Epoch, Orphans, Partition, P
 use crate::follower::Follower;
 use crate::ids::{Link, NodeId};
 use crate::map::Reign;
-use crate::message::Address;
+use crate::message::PeerAddress;
 use crate::store::{Append, CheckpointId};
 
 /// Whom an answer is for: a relay, its call, and which sending of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct To {
-    pub(crate) peer: Address,
+    pub(crate) peer: PeerAddress,
     pub(crate) ask: u64,
     pub(crate) sending: u64,
 }

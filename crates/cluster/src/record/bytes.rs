@@ -1,7 +1,7 @@
 //! Single values in and out of bytes, as the journal's records have them. The reader trusts nothing: it checks every
 //! length against the remaining bytes before it allocates.
 
-use leasehold_journal::record::{Problem, RecordError};
+use leasehold_journal::record::{Flaw, RecordError};
 
 pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.offset
     }
 
-    pub(super) fn error(&self, field: &'static str, problem: Problem) -> RecordError {
+    pub(super) fn error(&self, field: &'static str, problem: Flaw) -> RecordError {
         RecordError { offset: self.offset, field, problem }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
                 self.offset += len;
                 Ok(taken)
             }
-            _ => Err(self.error(field, Problem::Short { needed: len, left: self.left() })),
+            _ => Err(self.error(field, Flaw::Short { needed: len, left: self.left() })),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(self.error(field, Problem::Range))
+        Err(self.error(field, Flaw::Range))
     }
 
     /// A number of entries, each of which takes at least one byte.
@@ -92,20 +92,20 @@ impl<'a> Reader<'a> {
         let count = self.varint(field)?;
         match usize::try_from(count) {
             Ok(count) if count <= self.left() => Ok(count),
-            _ => Err(self.error(field, Problem::Range)),
+            _ => Err(self.error(field, Flaw::Range)),
         }
     }
 
     pub(super) fn str(&mut self, field: &'static str) -> Result<&'a str, RecordError> {
         let len = self.varint(field)?;
         let bytes = self.take(field, len)?;
-        str::from_utf8(bytes).map_err(|_| self.error(field, Problem::Utf8))
+        str::from_utf8(bytes).map_err(|_| self.error(field, Flaw::Utf8))
     }
 
     pub(super) fn end(&self, field: &'static str) -> Result<(), RecordError> {
         match self.left() {
             0 => Ok(()),
-            left => Err(self.error(field, Problem::Trailing { left })),
+            left => Err(self.error(field, Flaw::Trailing { left })),
         }
     }
 }

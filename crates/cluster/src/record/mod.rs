@@ -13,7 +13,7 @@
 mod bytes;
 
 use leasehold_engine::Time;
-use leasehold_journal::record::{Problem, RecordError};
+use leasehold_journal::record::{Flaw, RecordError};
 use leasehold_journal::{Epoch, Position};
 
 use crate::hash::Partitions;
@@ -62,19 +62,19 @@ pub fn decode_node(record: &[u8]) -> Result<NodeRecord, RecordError> {
     let node = NodeId(reader.u128("node")?);
     let flags = reader.u8("flags")?;
     if flags & !(DRAINING | BURIED) != 0 {
-        return Err(reader.error("flags", Problem::Unknown(flags)));
+        return Err(reader.error("flags", Flaw::Unknown(flags)));
     }
     let beat = reader.u64("beat")?;
     let speaks = (reader.u16("lowest version")?, reader.u16("highest version")?);
     let policy = reader.u64("policy")?;
     let address = reader.str("address")?;
     if address.len() > NodeRecord::ADDRESS_MAX {
-        return Err(reader.error("address", Problem::Range));
+        return Err(reader.error("address", Flaw::Range));
     }
     let mut marks = Vec::with_capacity(reader.count("number of marks")?);
     for _ in 0..marks.capacity() {
         let partition = reader.varint("partition")?;
-        let Ok(partition) = u32::try_from(partition) else { return Err(reader.error("partition", Problem::Range)) };
+        let Ok(partition) = u32::try_from(partition) else { return Err(reader.error("partition", Flaw::Range)) };
         marks.push(Mark { partition, epoch: Epoch(reader.varint("epoch")?), at: Time(reader.varint("service time")?) });
     }
     let mut unreachable = Vec::new();
@@ -106,7 +106,7 @@ pub fn decode_owner(record: &[u8]) -> Result<Owner, RecordError> {
     let node = match reader.u8("owned")? {
         0 => None,
         1 => Some(NodeId(reader.u128("node")?)),
-        unknown => return Err(reader.error("owned", Problem::Unknown(unknown))),
+        unknown => return Err(reader.error("owned", Flaw::Unknown(unknown))),
     };
     let at = Time(reader.u64("service time")?);
     reader.end("end of the owner")?;
@@ -127,7 +127,7 @@ pub fn decode_meta(record: &[u8]) -> Result<Meta, RecordError> {
     let mut reader = open(record, META)?;
     let number = reader.u32("number of partitions")?;
     let Some(partitions) = Partitions::new(number) else {
-        return Err(reader.error("number of partitions", Problem::Range));
+        return Err(reader.error("number of partitions", Flaw::Range));
     };
     let meta = Meta { partitions, format: reader.u16("format")?, secret: reader.array("secret")? };
     reader.end("end of the facts")?;
@@ -149,7 +149,7 @@ pub fn decode_linked(stored: &[u8]) -> Result<(Link, &[u8]), RecordError> {
     let mut reader = Reader::new(stored);
     match reader.u8("version")? {
         LINKED => {}
-        unknown => return Err(RecordError { offset: 0, field: "version", problem: Problem::Unknown(unknown) }),
+        unknown => return Err(RecordError { offset: 0, field: "version", problem: Flaw::Unknown(unknown) }),
     }
     let link = Link { first: Position(reader.u64("batch before")?), sum: Sum(reader.u32("checksum before")?) };
     let rest = reader.left() as u64;
@@ -172,21 +172,21 @@ fn seal(mut out: Vec<u8>) -> Vec<u8> {
 fn open(record: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, RecordError> {
     let mut reader = Reader::new(record);
     if reader.array::<4>("magic")? != magic {
-        return Err(RecordError { offset: 0, field: "magic", problem: Problem::Magic });
+        return Err(RecordError { offset: 0, field: "magic", problem: Flaw::Magic });
     }
     let found = reader.u16("version")?;
     if !(1..=VERSION).contains(&found) {
-        return Err(RecordError { offset: 4, field: "version", problem: Problem::Range });
+        return Err(RecordError { offset: 4, field: "version", problem: Flaw::Range });
     }
     let Some((before, stored)) = record.split_last_chunk::<4>() else {
-        return Err(reader.error("checksum", Problem::Short { needed: 4, left: 0 }));
+        return Err(reader.error("checksum", Flaw::Short { needed: 4, left: 0 }));
     };
     let (stored, computed) = (u32::from_le_bytes(*stored), crc32fast::hash(before));
     if stored != computed {
         return Err(RecordError {
             offset: before.len(),
             field: "checksum",
-            problem: Problem::Checksum { stored, computed },
+            problem: Flaw::Checksum { stored, computed },
         });
     }
     let mut reader = Reader::new(before);

@@ -22,7 +22,7 @@ use self::connection::Connection;
 use self::token::Tokens;
 use self::verdict::Verdict;
 use crate::address::{Address, Endpoint};
-use crate::error::{CallError, Refusal};
+use crate::error::{CallError, EtcdRefusal};
 use crate::version::Version;
 use crate::wire::{Call, StatusRequest, StatusResponse, WatchCreateRequest, WatchRequest, WatchResponse};
 
@@ -61,7 +61,7 @@ type Slot = Mutex<Option<Connection>>;
 
 impl Client {
     /// Reads the files that the address names. Connects to nothing.
-    pub fn new(address: &Address) -> Result<Client, Refusal> {
+    pub fn new(address: &Address) -> Result<Client, EtcdRefusal> {
         let shared = Arc::new(Shared {
             endpoints: address.endpoints.clone(),
             tls: address.tls.as_ref().map(tls::load).transpose()?,
@@ -148,7 +148,7 @@ impl Client {
             };
             let verdict = match verdict {
                 // The others are asked first: a member that is added or replaced must not stop a service that runs.
-                Verdict::Refused(Refusal::Unfit(sentence)) => {
+                Verdict::Refused(EtcdRefusal::Unfit(sentence)) => {
                     unfit = Some(sentence.clone());
                     Verdict::Again(sentence)
                 }
@@ -157,7 +157,7 @@ impl Client {
             match verdict {
                 Verdict::Refused(refusal) => return Err(refusal.into()),
                 Verdict::Authenticate(reason) if tokens_refused == TOKENS_MAX => {
-                    return Err(Refusal::Denied(reason).into());
+                    return Err(EtcdRefusal::Denied(reason).into());
                 }
                 Verdict::Authenticate(_) => tokens_refused += 1,
                 Verdict::Again(reason) => {
@@ -166,7 +166,7 @@ impl Client {
                     self.leave(at);
                     if failures % self.shared.endpoints.len() == 0 {
                         if let Some(sentence) = unfit.take() {
-                            return Err(Refusal::Unfit(sentence).into());
+                            return Err(EtcdRefusal::Unfit(sentence).into());
                         }
                         // An etcd that is slow for all of them answers in the end, if it is given the time.
                         attempt *= 2;
@@ -229,7 +229,7 @@ impl Client {
             Some(tokens) => tokens.current(connection).await.map_err(|status| verdict::of(&status))?,
         };
         let status = connection.call(StatusRequest {}, token.as_ref()).await.map_err(|status| verdict::of(&status))?;
-        let unfit = |sentence: String| Verdict::Refused(Refusal::Unfit(sentence));
+        let unfit = |sentence: String| Verdict::Refused(EtcdRefusal::Unfit(sentence));
         match Version::parse(&status.version) {
             Some(version) if version.is_sound() => {}
             Some(version) => {

@@ -10,12 +10,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::address::TlsFiles;
-use crate::error::Refusal;
+use crate::error::EtcdRefusal;
 
 /// HTTP/2, which gRPC needs.
 const ALPN: &[u8] = b"h2";
 
-pub(super) fn load(files: &TlsFiles) -> Result<Arc<ClientConfig>, Refusal> {
+pub(super) fn load(files: &TlsFiles) -> Result<Arc<ClientConfig>, EtcdRefusal> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .expect("the provider knows the versions it comes with")
@@ -32,7 +32,7 @@ pub(super) fn load(files: &TlsFiles) -> Result<Arc<ClientConfig>, Refusal> {
     Ok(Arc::new(config))
 }
 
-fn roots(files: &TlsFiles) -> Result<RootCertStore, Refusal> {
+fn roots(files: &TlsFiles) -> Result<RootCertStore, EtcdRefusal> {
     let mut roots = RootCertStore::empty();
     match &files.ca {
         Some(ca) => {
@@ -47,12 +47,12 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Refusal> {
     Ok(roots)
 }
 
-fn chain(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Refusal> {
+fn chain(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, EtcdRefusal> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let chain = chain.map_err(|error| wrong(what, path, &error))?;
     if chain.is_empty() { Err(wrong(what, path, &"there is no certificate in it")) } else { Ok(chain) }
 }
 
-fn wrong(what: &str, path: &Path, error: &dyn Display) -> Refusal {
-    Refusal::Setting(format!("the {what} {} cannot be used: {error}", path.display()))
+fn wrong(what: &str, path: &Path, error: &dyn Display) -> EtcdRefusal {
+    EtcdRefusal::Setting(format!("the {what} {} cannot be used: {error}", path.display()))
 }

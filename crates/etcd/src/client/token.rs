@@ -14,7 +14,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use super::connection::Connection;
 use super::verdict;
 use crate::address::User;
-use crate::error::Refusal;
+use crate::error::EtcdRefusal;
 use crate::wire::AuthenticateRequest;
 
 const PASSWORD_BYTES_MAX: usize = 4096;
@@ -41,14 +41,14 @@ enum Token {
 }
 
 impl Tokens {
-    pub(super) fn new(user: &User) -> Result<Tokens, Refusal> {
+    pub(super) fn new(user: &User) -> Result<Tokens, EtcdRefusal> {
         let file = user.password_file.display();
         let text = fs::read_to_string(&user.password_file)
-            .map_err(|error| Refusal::Setting(format!("the password file {file} cannot be read: {error}")))?;
+            .map_err(|error| EtcdRefusal::Setting(format!("the password file {file} cannot be read: {error}")))?;
         let password = text.lines().next().unwrap_or_default();
         if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
             let bytes = password.len();
-            return Err(Refusal::Setting(format!(
+            return Err(EtcdRefusal::Setting(format!(
                 "the first line of the password file {file} has {bytes} bytes; a password has 1 to {PASSWORD_BYTES_MAX}"
             )));
         }

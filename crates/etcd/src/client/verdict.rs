@@ -5,7 +5,7 @@ use std::error::Error as _;
 use tonic::{Code, Status};
 
 use super::connection::plain;
-use crate::error::Refusal;
+use crate::error::EtcdRefusal;
 
 /// The reaction to a status other than success.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Verdict {
     /// Authenticate, then send it again. It was not executed.
     Authenticate(String),
     /// Final.
-    Refused(Refusal),
+    Refused(EtcdRefusal),
 }
 
 /// Refusals are known by their words, as clients of etcd know them; codes alone are shared by too many. Everything
@@ -30,20 +30,20 @@ pub(super) fn of(status: &Status) -> Verdict {
     let says = |words: &str| text.contains(words);
     let refused = Verdict::Refused;
     match status.code() {
-        Code::ResourceExhausted if says("database space exceeded") => refused(Refusal::Full),
+        Code::ResourceExhausted if says("database space exceeded") => refused(EtcdRefusal::Full),
         Code::Unauthenticated => Verdict::Authenticate(text.to_owned()),
         Code::InvalidArgument if says("revision of auth store is old") => Verdict::Authenticate(text.to_owned()),
         Code::InvalidArgument if says("user name is empty") => {
-            refused(Refusal::Denied("it wants to know the user; add ?user=NAME&password-file=FILE".to_owned()))
+            refused(EtcdRefusal::Denied("it wants to know the user; add ?user=NAME&password-file=FILE".to_owned()))
         }
         Code::InvalidArgument if says("authentication failed") => {
-            refused(Refusal::Denied("the user or the password is wrong".to_owned()))
+            refused(EtcdRefusal::Denied("the user or the password is wrong".to_owned()))
         }
-        Code::PermissionDenied => refused(Refusal::Denied("permission denied".to_owned())),
-        Code::OutOfRange if says("mvcc:") => refused(Refusal::NoRevision(text.to_owned())),
-        Code::OutOfRange if says("too large") => refused(Refusal::TooLarge(text.to_owned())),
-        Code::DataLoss => refused(Refusal::Corrupt(text.to_owned())),
-        Code::InvalidArgument | Code::Unimplemented => refused(Refusal::Other(text.to_owned())),
+        Code::PermissionDenied => refused(EtcdRefusal::Denied("permission denied".to_owned())),
+        Code::OutOfRange if says("mvcc:") => refused(EtcdRefusal::NoRevision(text.to_owned())),
+        Code::OutOfRange if says("too large") => refused(EtcdRefusal::TooLarge(text.to_owned())),
+        Code::DataLoss => refused(EtcdRefusal::Corrupt(text.to_owned())),
+        Code::InvalidArgument | Code::Unimplemented => refused(EtcdRefusal::Other(text.to_owned())),
         _ => Verdict::Again(text.to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use leasehold_cluster::{Birth, Map, Meta, NodeId, NodeRecord, Owner, Partitions,
 use leasehold_engine::Time;
 
 use super::{Inner, Joined, fenced, lock};
-use crate::error::{CallError, Refusal};
+use crate::error::{CallError, EtcdRefusal};
 use crate::txn::{
     Outcome, Txn, count, delete, exists, get, get_all, is_absent, put, unchanged_since, unsigned, version_is,
 };
@@ -43,7 +43,7 @@ impl Inner {
     /// Each member that answers has to be fit before a node begins to rely on them.
     async fn check_members(&self) -> Result<(), SharedError> {
         for (_, status) in self.main.statuses().await {
-            if let Err(CallError::Refused(refusal @ Refusal::Unfit(_))) = status {
+            if let Err(CallError::Refused(refusal @ EtcdRefusal::Unfit(_))) = status {
                 return Err(self.error(refusal.into()));
             }
         }

@@ -23,7 +23,7 @@ use tokio::task::AbortHandle;
 use self::watch::Changes;
 use crate::address::Address;
 use crate::client::Client;
-use crate::error::{CallError, Refusal};
+use crate::error::{CallError, EtcdRefusal};
 use crate::keys::Keys;
 use crate::txn::{Outcome, Txn};
 
@@ -60,21 +60,21 @@ struct Inner {
     beating: tokio::sync::Mutex<()>,
     sizes: SizesSeen,
     compactions: AtomicU64,
-    upkeep: Upkeep,
+    upkeep: EtcdUpkeep,
 }
 
 /// How often the store looks after etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct EtcdUpkeep {
     /// At its size.
     pub look_every: Duration,
     /// One node compacts the history, to where it was this long ago.
     pub compact_every: Duration,
 }
 
-impl Default for Upkeep {
+impl Default for EtcdUpkeep {
     fn default() -> Self {
-        Upkeep { look_every: Duration::from_secs(5), compact_every: Duration::from_mins(1) }
+        EtcdUpkeep { look_every: Duration::from_secs(5), compact_every: Duration::from_mins(1) }
     }
 }
 
@@ -115,12 +115,12 @@ pub struct EtcdSizes {
 impl EtcdStore {
     /// Reads the files that the address names. Connects to nothing before the first call. Belongs to the tokio runtime
     /// that runs the calls.
-    pub fn new(address: &Address) -> Result<EtcdStore, Refusal> {
-        EtcdStore::with_upkeep(address, Upkeep::default())
+    pub fn new(address: &Address) -> Result<EtcdStore, EtcdRefusal> {
+        EtcdStore::with_upkeep(address, EtcdUpkeep::default())
     }
 
     /// The same with another pace.
-    pub fn with_upkeep(address: &Address, upkeep: Upkeep) -> Result<EtcdStore, Refusal> {
+    pub fn with_upkeep(address: &Address, upkeep: EtcdUpkeep) -> Result<EtcdStore, EtcdRefusal> {
         let main = Client::new(address)?;
         let inner = Arc::new(Inner {
             place: address.to_string(),
@@ -244,9 +244,9 @@ impl Inner {
     fn error(&self, error: CallError) -> SharedError {
         match error {
             CallError::Away(reason) => SharedError::Away(reason),
-            CallError::Refused(Refusal::Full) => SharedError::Full(Refusal::Full.to_string()),
-            CallError::Refused(Refusal::Corrupt(what)) => SharedError::Damaged { place: self.place.clone(), what },
-            CallError::Refused(refusal @ Refusal::Denied(_)) => {
+            CallError::Refused(EtcdRefusal::Full) => SharedError::Full(EtcdRefusal::Full.to_string()),
+            CallError::Refused(EtcdRefusal::Corrupt(what)) => SharedError::Damaged { place: self.place.clone(), what },
+            CallError::Refused(refusal @ EtcdRefusal::Denied(_)) => {
                 SharedError::Refused(format!("{refusal} (keys below {}/ are to be read and written)", self.place))
             }
             CallError::Refused(refusal) => SharedError::Refused(refusal.to_string()),

@@ -19,7 +19,7 @@ use leasehold_journal::Position;
 use leasehold_journal::record::BatchReader;
 
 use super::{BULK_PATIENCE, Inner, fenced};
-use crate::error::{CallError, Refusal};
+use crate::error::{CallError, EtcdRefusal};
 use crate::txn::{Outcome, Txn, exists, get, get_all, get_some, is_empty, put, unsigned, version_is};
 use crate::wire::{KeyValue, RangeResponse};
 
@@ -221,7 +221,7 @@ impl Inner {
                 .then(get_some(batches, limit));
             let mut outcome = match self.bulk.call(&txn.0, BULK_PATIENCE).await {
                 Ok(answer) => Outcome::new(answer),
-                Err(CallError::Refused(Refusal::TooLarge(_))) if limit > PAGE_BATCHES => {
+                Err(CallError::Refused(EtcdRefusal::TooLarge(_))) if limit > PAGE_BATCHES => {
                     (limit, may_grow) = (PAGE_BATCHES, false);
                     continue;
                 }

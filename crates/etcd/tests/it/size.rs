@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_cluster::{CheckpointId, Landing, SharedStore};
 use leasehold_etcd::wire::RangeRequest;
-use leasehold_etcd::{Address, Client, EtcdStore, Upkeep};
+use leasehold_etcd::{Address, Client, EtcdStore, EtcdUpkeep};
 use leasehold_journal::Position;
 use leasehold_testbed::Etcd;
 
@@ -148,7 +148,7 @@ fn large_batches_after_small_ones_are_read_in_smaller_pages() {
 #[test]
 fn one_node_compacts_the_history_and_only_where_it_may() {
     let etcd = Etcd::one();
-    let upkeep = Upkeep { look_every: Duration::from_millis(20), compact_every: Duration::from_millis(200) };
+    let upkeep = EtcdUpkeep { look_every: Duration::from_millis(20), compact_every: Duration::from_millis(200) };
     for may_compact in [true, false] {
         let address = address(&etcd.hosts(), if may_compact { "" } else { "?compact=never" });
         runtime().block_on(async {

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::Known;
-use super::world::World;
+use super::world::Possible;
 use crate::order::Witness;
-use crate::{Answer, Kind};
+use crate::{HeardAnswer, Kind};
 
 /// The worlds after an answer. Usually one.
-pub(super) type After = Result<Vec<World>, String>;
+pub(super) type After = Result<Vec<Possible>, String>;
 
 impl Known<'_> {
-    pub(super) fn answered(&self, world: World, one: Witness, answer: &Answer) -> After {
+    pub(super) fn answered(&self, world: Possible, one: Witness, answer: &HeardAnswer) -> After {
         match self.call(one.op).kind() {
-            _ if *answer == Answer::Malformed => Ok(vec![world]),
+            _ if *answer == HeardAnswer::Malformed => Ok(vec![world]),
             Kind::Pool => self.pool_answered(world, one, answer),
             Kind::Claim => self.claim_answered(world, one, answer),
             Kind::Lock => self.lock_answered(world, one, answer),
@@ -21,7 +21,7 @@ impl Known<'_> {
     }
 
     /// All worlds that differ from this one only in leases that may have run out, one after the other.
-    pub(super) fn with_any_run_out(&self, world: World, by_us: u64) -> BTreeSet<World> {
+    pub(super) fn with_any_run_out(&self, world: Possible, by_us: u64) -> BTreeSet<Possible> {
         let mut open = vec![world];
         let mut all = BTreeSet::new();
         while let Some(world) = open.pop() {
@@ -33,10 +33,10 @@ impl Known<'_> {
     }
 
     /// Worlds in which this many of the leases that may have run out did.
-    pub(super) fn with_run_out(&self, world: World, count: usize, by_us: u64) -> Vec<World> {
+    pub(super) fn with_run_out(&self, world: Possible, count: usize, by_us: u64) -> Vec<Possible> {
         let mut worlds = vec![world];
         for _ in 0..count {
-            let mut next: Vec<World> = Vec::new();
+            let mut next: Vec<Possible> = Vec::new();
             for world in worlds {
                 for n in world.may_have_run_out(by_us) {
                     let mut after = world.clone();
@@ -53,6 +53,6 @@ impl Known<'_> {
 }
 
 /// An answer that does not belong to the call.
-pub(super) fn no_answer(answer: &Answer) -> After {
+pub(super) fn no_answer(answer: &HeardAnswer) -> After {
     Err(format!("{answer:?} is no answer to that"))
 }

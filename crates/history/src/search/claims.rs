@@ -2,29 +2,29 @@
 
 use super::Known;
 use super::answered::{After, no_answer};
-use super::world::{Who, World};
+use super::world::{Possible, Who};
 use crate::order::Witness;
 use crate::row::until;
-use crate::{Answer, Call, End, Status, Wish};
+use crate::{Call, End, HeardAnswer, Status, Wish};
 
 impl Known<'_> {
-    pub(super) fn claim_answered(&self, world: World, one: Witness, answer: &Answer) -> After {
+    pub(super) fn claim_answered(&self, world: Possible, one: Witness, answer: &HeardAnswer) -> After {
         let op = &self.history[one.op];
         match (&op.call, answer) {
-            (Call::Claim { key, .. }, Answer::Active { claim, token }) => {
+            (Call::Claim { key, .. }, HeardAnswer::Active { claim, token }) => {
                 match key.as_deref().and_then(|key| world.keyed(self, key)) {
                     Some(n) => self.shown_active(named(world, n, claim)?, claim, *token, one.by_us),
                     None => self.made_active(world, one, claim, *token),
                 }
             }
-            (Call::Claim { key, .. }, Answer::Waiting { lease }) => {
+            (Call::Claim { key, .. }, HeardAnswer::Waiting { lease }) => {
                 match key.as_deref().and_then(|key| world.keyed(self, key)) {
                     Some(n) => self.shown_waiting(named(world, n, lease)?, lease, None, one.by_us),
                     None => self.made_waiting(world, one, lease),
                 }
             }
-            (Call::Claim { key: Some(key), .. }, Answer::KeySpent) => self.spent(world, key, one.by_us),
-            (Call::Update { claim, wish, .. }, Answer::Active { claim: told, token }) if claim == told => {
+            (Call::Claim { key: Some(key), .. }, HeardAnswer::KeySpent) => self.spent(world, key, one.by_us),
+            (Call::Update { claim, wish, .. }, HeardAnswer::Active { claim: told, token }) if claim == told => {
                 let mut worlds = self.shown_active(world, claim, *token, one.by_us)?;
                 if let Wish::Ttl { ttl_us } = wish {
                     for world in &mut worlds {
@@ -33,28 +33,28 @@ impl Known<'_> {
                 }
                 Ok(worlds)
             }
-            (Call::ViewClaim { claim, .. }, Answer::Active { claim: told, token }) if claim == told => {
+            (Call::ViewClaim { claim, .. }, HeardAnswer::Active { claim: told, token }) if claim == told => {
                 self.shown_active(world, claim, *token, one.by_us)
             }
-            (Call::ViewClaim { claim, .. }, Answer::InLine { claim: told, place }) if claim == told => {
+            (Call::ViewClaim { claim, .. }, HeardAnswer::InLine { claim: told, place }) if claim == told => {
                 self.shown_waiting(world, claim, Some(*place), one.by_us)
             }
-            (Call::ViewClaim { claim, .. }, Answer::Ended { claim: told, how }) if claim == told => {
+            (Call::ViewClaim { claim, .. }, HeardAnswer::Ended { claim: told, how }) if claim == told => {
                 self.shown_ended(world, claim, *how, one.by_us)
             }
-            (Call::Update { claim, wish, .. }, Answer::Released(true)) => {
+            (Call::Update { claim, wish, .. }, HeardAnswer::Released(true)) => {
                 self.ended_as_wished(world, claim, *wish, op.start_us, one.by_us)
             }
-            (Call::Update { claim, .. }, Answer::Refused { status: Status::Waiting }) => {
+            (Call::Update { claim, .. }, HeardAnswer::Refused { status: Status::Waiting }) => {
                 self.shown_waiting(world, claim, None, one.by_us)
             }
-            (Call::Update { claim, .. }, Answer::Refused { status: Status::Ended(how) }) => {
+            (Call::Update { claim, .. }, HeardAnswer::Refused { status: Status::Ended(how) }) => {
                 self.shown_ended(world, claim, *how, one.by_us)
             }
-            (Call::Update { claim, .. }, Answer::Refused { status: Status::Active }) => {
+            (Call::Update { claim, .. }, HeardAnswer::Refused { status: Status::Active }) => {
                 Err(format!("{claim} is active, and that was refused"))
             }
-            (Call::Update { claim, .. } | Call::ViewClaim { claim, .. }, Answer::NoClaim) => {
+            (Call::Update { claim, .. } | Call::ViewClaim { claim, .. }, HeardAnswer::NoClaim) => {
                 if self.told.contains_key(claim.as_str()) {
                     return Err(format!("{claim} was told of, and is denied"));
                 }
@@ -65,7 +65,7 @@ impl Known<'_> {
     }
 
     /// The claim was made and active at once: no claim was in line, and a slot was free.
-    fn made_active(&self, world: World, one: Witness, claim: &str, token: u64) -> After {
+    fn made_active(&self, world: Possible, one: Witness, claim: &str, token: u64) -> After {
         if self.told.contains_key(claim) {
             return Err(format!("{claim} was made twice"));
         }
@@ -90,7 +90,7 @@ impl Known<'_> {
         if after.is_empty() { Err(reason) } else { Ok(after) }
     }
 
-    fn made_waiting(&self, mut world: World, one: Witness, claim: &str) -> After {
+    fn made_waiting(&self, mut world: Possible, one: Witness, claim: &str) -> After {
         if self.told.contains_key(claim) {
             return Err(format!("{claim} was made twice"));
         }
@@ -102,7 +102,7 @@ impl Known<'_> {
     }
 
     /// The worlds in which a claim is active: it is, or its turn came because those before it ran out.
-    pub(super) fn in_which_active(&self, world: World, claim: &str, by_us: u64) -> Vec<World> {
+    pub(super) fn in_which_active(&self, world: Possible, claim: &str, by_us: u64) -> Vec<Possible> {
         let mut open = vec![world];
         let mut active = Vec::new();
         while let Some(world) = open.pop() {
@@ -115,7 +115,7 @@ impl Known<'_> {
         active
     }
 
-    fn shown_active(&self, world: World, claim: &str, token: u64, by_us: u64) -> After {
+    fn shown_active(&self, world: Possible, claim: &str, token: u64, by_us: u64) -> After {
         let mut reason = self.why_not_active(&world, claim);
         let mut after = Vec::new();
         for mut world in self.in_which_active(world, claim, by_us) {
@@ -129,7 +129,7 @@ impl Known<'_> {
     }
 
     /// The claim waits at this place: the difference of claims before it may have been active, and have run out since.
-    fn shown_waiting(&self, world: World, claim: &str, place: Option<u32>, by_us: u64) -> After {
+    fn shown_waiting(&self, world: Possible, claim: &str, place: Option<u32>, by_us: u64) -> After {
         let mut reason = None;
         let mut open = vec![world];
         let mut after = Vec::new();
@@ -153,7 +153,7 @@ impl Known<'_> {
         if after.is_empty() { Err(reason.unwrap_or_default()) } else { Ok(after) }
     }
 
-    fn why_not_active(&self, world: &World, claim: &str) -> String {
+    fn why_not_active(&self, world: &Possible, claim: &str) -> String {
         match world.find(claim) {
             Some(n) => {
                 let holder = world.holders().next().map(|(n, _)| world.claims[n].who.to_string());
@@ -165,7 +165,7 @@ impl Known<'_> {
         }
     }
 
-    fn ended_as_wished(&self, world: World, claim: &str, wish: Wish, start_us: u64, by_us: u64) -> After {
+    fn ended_as_wished(&self, world: Possible, claim: &str, wish: Wish, start_us: u64, by_us: u64) -> After {
         let worlds = match wish {
             Wish::Revoked if world.find(claim).is_some() => vec![world],
             Wish::Revoked | Wish::Released => {
@@ -178,7 +178,7 @@ impl Known<'_> {
             }
             Wish::Active | Wish::Ttl { .. } => return Err("that ends nothing".to_owned()),
         };
-        let end = |mut world: World| {
+        let end = |mut world: Possible| {
             let n = world.find(claim)?;
             let since = world.by(start_us);
             world.end(self, n, since);
@@ -188,7 +188,7 @@ impl Known<'_> {
     }
 
     /// The claim has ended in this way.
-    fn shown_ended(&self, mut world: World, claim: &str, how: End, by_us: u64) -> After {
+    fn shown_ended(&self, mut world: Possible, claim: &str, how: End, by_us: u64) -> After {
         if !self.told.contains_key(claim) {
             return Err(format!("{claim} was never made"));
         }
@@ -216,7 +216,7 @@ impl Known<'_> {
 }
 
 /// An answer names the claim that a key leads to, for the first time or again.
-fn named(mut world: World, n: usize, claim: &str) -> Result<World, String> {
+fn named(mut world: Possible, n: usize, claim: &str) -> Result<Possible, String> {
     match &world.claims[n].who {
         Who::Told(before) if before != claim => Err(format!("its key led to {before}, now to {claim}")),
         Who::Told(_) => Ok(world),
@@ -227,7 +227,7 @@ fn named(mut world: World, n: usize, claim: &str) -> Result<World, String> {
     }
 }
 
-impl World {
+impl Possible {
     fn renew(&mut self, claim: &str, until_us: u64) {
         if let Some(n) = self.find(claim)
             && let Some(hold) = &mut self.claims[n].hold

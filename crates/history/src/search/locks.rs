@@ -2,17 +2,17 @@
 
 use super::Known;
 use super::answered::{After, no_answer};
-use super::world::{Hold, Since, Who, World};
+use super::world::{Hold, Possible, Since, Who};
 use crate::order::Witness;
 use crate::row::until;
-use crate::{Answer, Call, Taken};
+use crate::{Call, HeardAnswer, Taken};
 
 impl Known<'_> {
-    pub(super) fn lock_answered(&self, mut world: World, one: Witness, answer: &Answer) -> After {
+    pub(super) fn lock_answered(&self, mut world: Possible, one: Witness, answer: &HeardAnswer) -> After {
         let op = &self.history[one.op];
         let lock = self.lock_of(&world);
         match (&op.call, answer) {
-            (Call::Lock { client, ttl_us, .. }, Answer::Locked { token, how }) => match (how, lock) {
+            (Call::Lock { client, ttl_us, .. }, HeardAnswer::Locked { token, how }) => match (how, lock) {
                 (Taken::Renewed, Some((holder, _))) if holder == client => {
                     self.relock(&mut world, one.op, op.start_us, *ttl_us);
                     world.show_token(0, *token)?;
@@ -27,7 +27,7 @@ impl Known<'_> {
                     Ok(vec![world])
                 }
             },
-            (Call::Lock { client, .. }, Answer::LockedBy { holder, in_grace }) => match lock {
+            (Call::Lock { client, .. }, HeardAnswer::LockedBy { holder, in_grace }) => match lock {
                 _ if holder == client => Err(format!("{client} was refused its own lock")),
                 Some((is, hold)) if is == holder => {
                     if *in_grace && hold.until_us > one.by_us {
@@ -37,24 +37,24 @@ impl Known<'_> {
                 }
                 lock => Err(format!("locked by {holder}, but {:?} holds it", name(lock))),
             },
-            (Call::Unlock { client, .. }, Answer::Released(true)) => match lock {
+            (Call::Unlock { client, .. }, HeardAnswer::Released(true)) => match lock {
                 Some((holder, _)) if holder == client => {
                     world.claims.clear();
                     Ok(vec![world])
                 }
                 lock => Err(format!("{client} released what {:?} holds", name(lock))),
             },
-            (Call::Unlock { client, .. }, Answer::NotTheHolder) => match lock {
+            (Call::Unlock { client, .. }, HeardAnswer::NotTheHolder) => match lock {
                 Some((holder, _)) if holder == client => {
                     Err(format!("{client} holds it, and was told that it does not"))
                 }
                 _ => Ok(vec![world]),
             },
-            (Call::ViewLock { .. }, Answer::LockSeen { holder: None, .. }) => match lock {
+            (Call::ViewLock { .. }, HeardAnswer::LockSeen { holder: None, .. }) => match lock {
                 None => Ok(vec![world]),
                 Some((holder, _)) => Err(format!("free was shown, {holder} holds it")),
             },
-            (Call::ViewLock { .. }, Answer::LockSeen { holder: Some((shown, token)), is_expired }) => match lock {
+            (Call::ViewLock { .. }, HeardAnswer::LockSeen { holder: Some((shown, token)), is_expired }) => match lock {
                 Some((holder, hold)) if holder == shown => {
                     if *is_expired && hold.until_us > one.by_us {
                         return Err(format!("the lease of {holder} cannot have run out yet"));
@@ -69,7 +69,7 @@ impl Known<'_> {
     }
 
     /// The client that has the lock, or had it last.
-    pub(super) fn lock_of(&self, world: &World) -> Option<(&str, Hold)> {
+    pub(super) fn lock_of(&self, world: &Possible) -> Option<(&str, Hold)> {
         let claim = world.claims.first()?;
         match self.call(claim.maker) {
             Call::Lock { client, .. } => Some((client, claim.hold?)),
@@ -98,14 +98,14 @@ impl Known<'_> {
     }
 
     /// A client gets the lock, from any holder.
-    pub(super) fn take_lock(&self, world: &mut World, who: Who, op: usize, since: Since) {
+    pub(super) fn take_lock(&self, world: &mut Possible, who: Who, op: usize, since: Since) {
         world.claims.clear();
         let n = world.enter(who, op);
         world.hold(self, n, 0, since);
     }
 
     /// The holder renews, so it knows of it.
-    pub(super) fn relock(&self, world: &mut World, op: usize, start_us: u64, ttl_us: u64) {
+    pub(super) fn relock(&self, world: &mut Possible, op: usize, start_us: u64, ttl_us: u64) {
         if let (Call::Lock { client, .. }, Some(claim)) = (self.call(op), world.claims.first_mut()) {
             claim.who = Who::Told(client.clone());
             if let Some(hold) = &mut claim.hold {

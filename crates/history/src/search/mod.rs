@@ -24,8 +24,8 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::order::{self, Witness};
-use crate::{Answer, Call, Contradiction, End, Kind, Op, Outcome, Status};
-use world::{Since, World};
+use crate::{Call, Contradiction, End, HeardAnswer, Kind, Op, Outcome, Status};
+use world::{Possible, Since};
 
 /// Settings of the service that are known beforehand.
 #[derive(Clone, Copy, Debug)]
@@ -90,11 +90,11 @@ fn last_mentions<'a>(history: &'a [Op], witness: &[Witness]) -> BTreeMap<&'a str
 
 /// The ending of a claim does not matter once no later answer mentions the claim: worlds that differ in nothing else
 /// are merged.
-fn forget(worlds: BTreeSet<World>, matters: impl Fn(&str) -> bool) -> BTreeSet<World> {
+fn forget(worlds: BTreeSet<Possible>, matters: impl Fn(&str) -> bool) -> BTreeSet<Possible> {
     if worlds.iter().all(|world| world.ends.keys().all(|claim| matters(claim))) {
         return worlds;
     }
-    let forgetful = |mut world: World| {
+    let forgetful = |mut world: Possible| {
         world.ends.retain(|claim, _| matters(claim));
         world
     };
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
     }
 
     fn run(&mut self, searched: &mut Searched) -> Result<(), Contradiction> {
-        let mut worlds = BTreeSet::from([World::new(self.kind)]);
+        let mut worlds = BTreeSet::from([Possible::new(self.kind)]);
         self.unheard.sort_by_key(|&n| self.known.history[n].start_us);
         let mut unheard = std::mem::take(&mut self.unheard).into_iter().peekable();
         let witness = std::mem::take(&mut self.witness);
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A call to a process that is gone by now has happened, or never will.
-    fn close(&mut self, worlds: BTreeSet<World>, start_us: u64) -> BTreeSet<World> {
+    fn close(&mut self, worlds: BTreeSet<Possible>, start_us: u64) -> BTreeSet<Possible> {
         let history = self.known.history;
         let is_gone = |n: &usize| match history[*n].outcome {
             Outcome::Unknown { gone_us: Some(gone_us) } => gone_us < start_us,
@@ -190,10 +190,10 @@ impl<'a> Known<'a> {
     /// The worlds in which this answer is true, in their state after it.
     fn those_with(
         &self,
-        worlds: BTreeSet<World>,
+        worlds: BTreeSet<Possible>,
         one: Witness,
-        answer: &Answer,
-    ) -> Result<BTreeSet<World>, Contradiction> {
+        answer: &HeardAnswer,
+    ) -> Result<BTreeSet<Possible>, Contradiction> {
         let count = worlds.len();
         let mut possible = BTreeSet::new();
         // The reason that counts is that of the plainest world: the one with the fewest unheard effects.
@@ -219,13 +219,13 @@ impl<'a> Known<'a> {
     }
 
     /// Records what this answer shows for all worlds.
-    fn learn(&mut self, op: &'a Op, answer: &'a Answer) {
+    fn learn(&mut self, op: &'a Op, answer: &'a HeardAnswer) {
         let told = match answer {
-            Answer::Held { lease, token, .. } => Some((lease, Some(*token))),
-            Answer::Active { claim, token } => Some((claim, Some(*token))),
-            Answer::Waiting { lease } => Some((lease, None)),
-            Answer::InLine { claim, .. } => Some((claim, None)),
-            Answer::Ended { claim, how } => {
+            HeardAnswer::Held { lease, token, .. } => Some((lease, Some(*token))),
+            HeardAnswer::Active { claim, token } => Some((claim, Some(*token))),
+            HeardAnswer::Waiting { lease } => Some((lease, None)),
+            HeardAnswer::InLine { claim, .. } => Some((claim, None)),
+            HeardAnswer::Ended { claim, how } => {
                 self.ended.insert(claim, *how);
                 None
             }
@@ -239,13 +239,13 @@ impl<'a> Known<'a> {
             }
         }
         match (&op.call, answer) {
-            (Call::Update { claim, wish: crate::Wish::Revoked, .. }, Answer::Released(true)) => {
+            (Call::Update { claim, wish: crate::Wish::Revoked, .. }, HeardAnswer::Released(true)) => {
                 self.ended.insert(claim, End::Revoked);
             }
-            (Call::Update { claim, .. }, Answer::Released(true)) => {
+            (Call::Update { claim, .. }, HeardAnswer::Released(true)) => {
                 self.ended.insert(claim, End::Released);
             }
-            (Call::Update { claim, .. }, Answer::Refused { status: Status::Ended(how) }) => {
+            (Call::Update { claim, .. }, HeardAnswer::Refused { status: Status::Ended(how) }) => {
                 self.ended.insert(claim, *how);
             }
             _ => {}

@@ -2,22 +2,22 @@
 
 use super::Known;
 use super::answered::{After, no_answer};
-use super::world::{Who, World};
+use super::world::{Possible, Who};
 use crate::order::Witness;
 use crate::row::until;
-use crate::{Answer, Call};
+use crate::{Call, HeardAnswer};
 
 impl Known<'_> {
-    pub(super) fn pool_answered(&self, mut world: World, one: Witness, answer: &Answer) -> After {
+    pub(super) fn pool_answered(&self, mut world: Possible, one: Witness, answer: &HeardAnswer) -> After {
         let op = &self.history[one.op];
         match (&op.call, answer) {
-            (Call::Configure { capacity, .. }, Answer::Configured) => {
+            (Call::Configure { capacity, .. }, HeardAnswer::Configured) => {
                 world.capacity = Some(*capacity);
                 let since = world.by(op.start_us);
                 world.settle(self, since);
                 Ok(vec![world])
             }
-            (Call::Delete { .. }, Answer::Deleted(was_there)) => {
+            (Call::Delete { .. }, HeardAnswer::Deleted(was_there)) => {
                 if world.capacity.is_some() != *was_there {
                     return Err(format!("deleted: {was_there}, but the capacity is {:?}", world.capacity));
                 }
@@ -25,13 +25,13 @@ impl Known<'_> {
                 world.claims.clear();
                 Ok(vec![world])
             }
-            (Call::Acquire { key, .. }, Answer::Held { lease, slot, token }) => {
+            (Call::Acquire { key, .. }, HeardAnswer::Held { lease, slot, token }) => {
                 if let Some(n) = key.as_deref().and_then(|key| world.keyed(self, key)) {
                     return found_by_key(world, n, lease, *slot, *token);
                 }
                 self.granted(world, one, key.as_deref(), lease, *slot, *token)
             }
-            (Call::Acquire { .. }, Answer::Waiting { lease }) => {
+            (Call::Acquire { .. }, HeardAnswer::Waiting { lease }) => {
                 if self.told.contains_key(lease.as_str()) {
                     return Err(format!("{lease} was granted, and is said to wait"));
                 }
@@ -41,35 +41,35 @@ impl Known<'_> {
                 world.enter(Who::Told(lease.clone()), one.op);
                 Ok(vec![world])
             }
-            (Call::Acquire { .. }, Answer::Full) => match (world.capacity, world.is_full()) {
+            (Call::Acquire { .. }, HeardAnswer::Full) => match (world.capacity, world.is_full()) {
                 (None, _) => Err("it was full, and there is no such pool".to_owned()),
                 (Some(capacity), false) => {
                     Err(format!("refused, but at most {} of {capacity} slots can be held", world.in_use()))
                 }
                 (Some(_), true) => Ok(vec![world]),
             },
-            (Call::Acquire { key: Some(key), .. }, Answer::KeySpent) => self.spent(world, key, one.by_us),
+            (Call::Acquire { key: Some(key), .. }, HeardAnswer::KeySpent) => self.spent(world, key, one.by_us),
             (
                 Call::Acquire { .. } | Call::View { .. } | Call::Renew { .. } | Call::ViewLease { .. },
-                Answer::NoResource,
+                HeardAnswer::NoResource,
             ) => match world.capacity {
                 None => Ok(vec![world]),
                 Some(_) => Err("the resource is there and was denied".to_owned()),
             },
-            (Call::Renew { lease, ttl_us, .. }, Answer::Held { lease: told, slot, token }) if lease == told => {
+            (Call::Renew { lease, ttl_us, .. }, HeardAnswer::Held { lease: told, slot, token }) if lease == told => {
                 let (mut world, n) = self.still_held(world, lease, *slot, *token, one.by_us)?;
                 if let Some(hold) = &mut world.claims[n].hold {
                     hold.until_us = until(op.start_us, *ttl_us);
                 }
                 Ok(vec![world])
             }
-            (Call::ViewLease { lease, .. }, Answer::Held { lease: told, slot, token }) if lease == told => {
+            (Call::ViewLease { lease, .. }, HeardAnswer::Held { lease: told, slot, token }) if lease == told => {
                 self.still_held(world, lease, *slot, *token, one.by_us).map(|(world, _)| vec![world])
             }
-            (Call::Renew { lease, .. } | Call::ViewLease { lease, .. }, Answer::Held { lease: told, .. }) => {
+            (Call::Renew { lease, .. } | Call::ViewLease { lease, .. }, HeardAnswer::Held { lease: told, .. }) => {
                 Err(format!("{lease} was asked about and {told} came back"))
             }
-            (Call::Release { lease, .. }, Answer::Released(true)) => match world.find(lease) {
+            (Call::Release { lease, .. }, HeardAnswer::Released(true)) => match world.find(lease) {
                 Some(n) => {
                     let since = world.by(op.start_us);
                     world.end(self, n, since);
@@ -78,18 +78,26 @@ impl Known<'_> {
                 None if self.told.contains_key(lease.as_str()) => Err(format!("{lease} had ended before")),
                 None => Err(format!("{lease} was never granted")),
             },
-            (Call::Release { lease, .. }, Answer::Released(false))
-            | (Call::Renew { lease, .. } | Call::ViewLease { lease, .. }, Answer::NotHeld) => {
+            (Call::Release { lease, .. }, HeardAnswer::Released(false))
+            | (Call::Renew { lease, .. } | Call::ViewLease { lease, .. }, HeardAnswer::NotHeld) => {
                 self.not_held(world, lease, one.by_us)
             }
-            (Call::View { .. }, Answer::Seen { capacity, in_use }) => {
+            (Call::View { .. }, HeardAnswer::Seen { capacity, in_use }) => {
                 self.seen(world, *capacity, *in_use as usize, one.by_us)
             }
             (_, answer) => no_answer(answer),
         }
     }
 
-    fn granted(&self, mut world: World, one: Witness, key: Option<&str>, lease: &str, slot: u32, token: u64) -> After {
+    fn granted(
+        &self,
+        mut world: Possible,
+        one: Witness,
+        key: Option<&str>,
+        lease: &str,
+        slot: u32,
+        token: u64,
+    ) -> After {
         if let Some(before) = key.and_then(|key| self.keys.get(key)) {
             let what = if *before == lease { "had ended".to_owned() } else { format!("now to {lease}") };
             return Err(format!("key {} led to {before}, {what}", key.unwrap_or_default()));
@@ -140,12 +148,12 @@ impl Known<'_> {
     /// A lease that the answer shows as held, with the effects that this requires.
     fn still_held(
         &self,
-        mut world: World,
+        mut world: Possible,
         lease: &str,
         slot: u32,
         token: u64,
         by_us: u64,
-    ) -> Result<(World, usize), String> {
+    ) -> Result<(Possible, usize), String> {
         let Some(mut n) = world.find(lease) else {
             let had = if self.told.contains_key(lease) { "had ended" } else { "was never granted" };
             return Err(format!("{lease} {had}"));
@@ -163,7 +171,7 @@ impl Known<'_> {
         if is == Some(slot) { Ok((world, n)) } else { Err(format!("{lease} has slot {is:?}")) }
     }
 
-    pub(super) fn not_held(&self, mut world: World, lease: &str, by_us: u64) -> After {
+    pub(super) fn not_held(&self, mut world: Possible, lease: &str, by_us: u64) -> After {
         let Some(n) = world.find(lease) else { return Ok(vec![world]) };
         match world.claims[n].hold {
             Some(hold) if hold.until_us > by_us => Err(format!("{lease} cannot have ended yet")),
@@ -176,7 +184,7 @@ impl Known<'_> {
         }
     }
 
-    fn seen(&self, world: World, capacity: u32, in_use: usize, by_us: u64) -> After {
+    fn seen(&self, world: Possible, capacity: u32, in_use: usize, by_us: u64) -> After {
         if world.capacity != Some(capacity) {
             return Err(format!("capacity {capacity} was shown, it can be {:?}", world.capacity));
         }
@@ -188,7 +196,7 @@ impl Known<'_> {
     }
 
     /// The lease that a key stood for has ended.
-    pub(super) fn spent(&self, world: World, key: &str, by_us: u64) -> After {
+    pub(super) fn spent(&self, world: Possible, key: &str, by_us: u64) -> After {
         let Some(n) = world.keyed(self, key) else {
             let was_used = |op: &&crate::Op| op.call.key() == Some(key) && op.start_us <= by_us;
             let times = self.history.iter().filter(was_used).count();
@@ -206,7 +214,7 @@ impl Known<'_> {
 }
 
 /// A repeated request is answered with the lease of the first one.
-fn found_by_key(mut world: World, n: usize, lease: &str, slot: u32, token: u64) -> After {
+fn found_by_key(mut world: Possible, n: usize, lease: &str, slot: u32, token: u64) -> After {
     match &world.claims[n].who {
         Who::Told(before) if before != lease => return Err(format!("its key led to {before}, now to {lease}")),
         Who::Told(_) => {}

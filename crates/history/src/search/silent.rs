@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Known;
-use super::world::{Since, Who, World};
+use super::world::{Possible, Since, Who};
 use crate::order::Witness;
 use crate::row::until;
 use crate::{Call, Contradiction, End, Wish};
@@ -13,10 +13,10 @@ impl Known<'_> {
     /// The possible worlds when the next answer is due, including the present ones.
     pub(super) fn whatever_may_have_been(
         &self,
-        worlds: BTreeSet<World>,
+        worlds: BTreeSet<Possible>,
         one: Witness,
-    ) -> Result<BTreeSet<World>, Contradiction> {
-        let mut open: Vec<World> = worlds.iter().cloned().collect();
+    ) -> Result<BTreeSet<Possible>, Contradiction> {
+        let mut open: Vec<Possible> = worlds.iter().cloned().collect();
         let mut all = worlds;
         while let Some(world) = open.pop() {
             let happened = world.awaited.iter().flat_map(|&op| self.happened(&world, op, one.by_us));
@@ -40,7 +40,7 @@ impl Known<'_> {
     }
 
     /// The grant of an unanswered claim, handed back while the process that knew of it lived.
-    fn given_back(&self, world: &World) -> Vec<World> {
+    fn given_back(&self, world: &Possible) -> Vec<Possible> {
         let is_open =
             |n: &usize| world.claims[*n].who == Who::Untold && self.open.contains_key(&world.claims[*n].maker);
         let untold = (0..world.claims.len()).filter(is_open);
@@ -54,11 +54,11 @@ impl Known<'_> {
     }
 
     /// The worlds after an unanswered call took effect; none if it would have had no effect.
-    fn happened(&self, world: &World, op: usize, by_us: u64) -> Vec<World> {
+    fn happened(&self, world: &Possible, op: usize, by_us: u64) -> Vec<Possible> {
         let (since, start_us) = (self.since(op), self.history[op].start_us);
         let mut next = world.clone();
         next.awaited.remove(&op);
-        let changed = |next: World| if next == *world { Vec::new() } else { vec![next] };
+        let changed = |next: Possible| if next == *world { Vec::new() } else { vec![next] };
         match self.call(op) {
             Call::Configure { capacity, .. } => {
                 next.capacity = Some(*capacity);
@@ -118,9 +118,9 @@ impl Known<'_> {
     }
 
     /// An unheard call got a slot, or stands in line.
-    fn made_unheard(&self, world: &World, op: usize, by_us: u64) -> Vec<World> {
+    fn made_unheard(&self, world: &Possible, op: usize, by_us: u64) -> Vec<Possible> {
         let (since, is_standing) = (self.since(op), matches!(self.call(op), Call::Claim { .. }));
-        let take = |mut world: World| {
+        let take = |mut world: Possible| {
             let slot = world.free_slot()?;
             if world.line().next().is_some() {
                 return None;
@@ -129,7 +129,7 @@ impl Known<'_> {
             world.hold(self, n, slot, since);
             Some(world)
         };
-        let mut worlds: Vec<World> = Vec::new();
+        let mut worlds: Vec<Possible> = Vec::new();
         if is_standing && world.is_full() {
             let mut waiting = world.clone();
             waiting.enter(Who::Untold, op);
@@ -140,14 +140,14 @@ impl Known<'_> {
         worlds
     }
 
-    fn updated_unheard(&self, world: World, claim: &str, wish: Wish, since: Since, by_us: u64) -> Vec<World> {
+    fn updated_unheard(&self, world: Possible, claim: &str, wish: Wish, since: Since, by_us: u64) -> Vec<Possible> {
         let as_found = match wish {
             // A claim whose turn had come has been granted already.
             Wish::Active => return Vec::new(),
             Wish::Revoked => vec![world],
             Wish::Released | Wish::Ttl { .. } => self.in_which_active(world, claim, by_us),
         };
-        let update = |mut world: World| {
+        let update = |mut world: Possible| {
             let n = world.find(claim)?;
             match wish {
                 Wish::Active => {}

@@ -7,7 +7,7 @@ use crate::row::until;
 use crate::{Call, End, Kind};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct World {
+pub(super) struct Possible {
     /// `None`: there is no such pool.
     pub(super) capacity: Option<u32>,
     /// Holders and those in line, in the order in which they came.
@@ -60,13 +60,13 @@ impl Since {
     }
 }
 
-impl World {
+impl Possible {
     pub(super) fn new(kind: Kind) -> Self {
         let capacity = match kind {
             Kind::Pool => None,
             Kind::Claim | Kind::Lock => Some(1),
         };
-        World { capacity, claims: Vec::new(), last_token: 0, awaited: BTreeSet::new(), ends: BTreeMap::new() }
+        Possible { capacity, claims: Vec::new(), last_token: 0, awaited: BTreeSet::new(), ends: BTreeMap::new() }
     }
 
     pub(super) fn awaiting(mut self, op: usize) -> Self {

@@ -23,7 +23,7 @@ impl<R> Partition<R> {
     pub(super) fn serve(&mut self, clocks: Clocks, request: Request, to: R) -> Option<Ticket> {
         let Request { command, listen_us, only_while_waiting } = request;
         let now = self.pass_time(clocks, Some(&command));
-        let asked = Asked::of(&command);
+        let asked = AskedFor::of(&command);
         let known = match &command {
             Command::Acquire(acquire) => self.engine.led_to(acquire),
             _ => None,
@@ -40,11 +40,11 @@ impl<R> Partition<R> {
         let untold = asked.fresh().and_then(|id| self.count_in(id, known, answer.as_ref().ok()?));
         let listen_until = now.at.plus(listen_us);
         let (claim, for_what, until) = match (asked, answer) {
-            (Asked::Slot { resource, wait_us, .. }, Ok(Reply::Waiting(claim))) => {
+            (AskedFor::Slot { resource, wait_us, .. }, Ok(Reply::Waiting(claim))) => {
                 let until = if planted!(WaitOfTheLongest) { Time::NEVER } else { now.at.plus(wait_us) };
                 (claim, ForWhat::Slot { resource }, until)
             }
-            (Asked::Turn { .. }, Ok(Reply::Waiting(claim))) => {
+            (AskedFor::Turn { .. }, Ok(Reply::Waiting(claim))) => {
                 if listen_us == 0 {
                     let answer = self.view(now, claim);
                     self.say(clocks, to, Said { answer, untold });
@@ -52,10 +52,10 @@ impl<R> Partition<R> {
                 }
                 (claim, ForWhat::Turn, listen_until)
             }
-            (Asked::Activation { claim, update }, Err(Refusal::Contended)) if listen_us > 0 => {
+            (AskedFor::Activation { claim, update }, Err(Refusal::Contended)) if listen_us > 0 => {
                 (claim, ForWhat::Update(update), listen_until)
             }
-            (Asked::News { claim }, Ok(Reply::Claim(view)))
+            (AskedFor::News { claim }, Ok(Reply::Claim(view)))
                 if listen_us > 0
                     && view.history.ended.is_none()
                     && (!only_while_waiting || view.status == ClaimStatus::Waiting) =>
@@ -405,7 +405,7 @@ fn acquired(reply: Reply, from: Option<std::sync::Arc<str>>) -> Reply {
 }
 
 /// The parts of a command that are needed after it was handled.
-enum Asked {
+enum AskedFor {
     Slot { resource: leasehold_engine::ResourceKey, id: ClaimId, wait_us: u64 },
     Turn { id: ClaimId },
     Activation { claim: ClaimId, update: leasehold_engine::Update },
@@ -413,12 +413,12 @@ enum Asked {
     Other,
 }
 
-impl Asked {
-    fn of(command: &Command) -> Asked {
+impl AskedFor {
+    fn of(command: &Command) -> AskedFor {
         match command {
             Command::Acquire(acquire) => match (acquire.resource.kind(), acquire.patience) {
-                (Kind::Claim, Patience::Standing) => Asked::Turn { id: acquire.id },
-                (Kind::Pool | Kind::Lock | Kind::Claim, patience) => Asked::Slot {
+                (Kind::Claim, Patience::Standing) => AskedFor::Turn { id: acquire.id },
+                (Kind::Pool | Kind::Lock | Kind::Claim, patience) => AskedFor::Slot {
                     resource: acquire.resource.clone(),
                     id: acquire.id,
                     wait_us: match patience {
@@ -428,18 +428,18 @@ impl Asked {
                 },
             },
             Command::Update { claim, update } if update.status == Some(Wish::Active) => {
-                Asked::Activation { claim: *claim, update: *update }
+                AskedFor::Activation { claim: *claim, update: *update }
             }
-            Command::ViewClaim { claim } => Asked::News { claim: *claim },
-            _ => Asked::Other,
+            Command::ViewClaim { claim } => AskedFor::News { claim: *claim },
+            _ => AskedFor::Other,
         }
     }
 
     /// The id of the claim that the command made, if it made one.
     fn fresh(&self) -> Option<ClaimId> {
         match self {
-            Asked::Slot { id, .. } | Asked::Turn { id } => Some(*id),
-            Asked::Activation { .. } | Asked::News { .. } | Asked::Other => None,
+            AskedFor::Slot { id, .. } | AskedFor::Turn { id } => Some(*id),
+            AskedFor::Activation { .. } | AskedFor::News { .. } | AskedFor::Other => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use leasehold_engine::{Change, ClaimId, Moment, Time, Wall};
 
 use super::bytes::{Reader, put_varint, unzigzag, zigzag};
 use super::change;
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 use super::frame;
 use super::numbers::change::{MASK, SAME_CLAIM, TIME_PASSED, WALL_DRIFTED};
 use super::parts;
@@ -178,7 +178,7 @@ impl<'a> BatchReader<'a> {
         let changes = reader.u32("number of changes")?;
         let start = Moment { at: Time(reader.u64("service time")?), wall: Wall(reader.u64("wall clock")?) };
         if changes == 0 || first == Position::START || first.0.checked_add(u64::from(changes)).is_none() {
-            return Err(reader.error("number of changes", Problem::Range));
+            return Err(reader.error("number of changes", Flaw::Range));
         }
         let header = BatchHeader { partition, epoch, first, changes, start };
         Ok(BatchReader { header, reader, left: changes, before: start, claim: None })
@@ -195,14 +195,14 @@ impl<'a> BatchReader<'a> {
         let passed_us = if tag & TIME_PASSED == 0 { 0 } else { reader.varint("time passed")? };
         let drift_us = if tag & WALL_DRIFTED == 0 { 0 } else { unzigzag(reader.varint("wall clock drift")?) };
         let Some(at) = self.before.at.0.checked_add(passed_us).map(Time) else {
-            return Err(reader.error("time passed", Problem::Range));
+            return Err(reader.error("time passed", Flaw::Range));
         };
         let wall = Wall(self.before.wall.0.wrapping_add(passed_us).wrapping_add_signed(drift_us));
         let claim = match (change::names_claim(tag & MASK), tag & SAME_CLAIM != 0, self.claim) {
             (true, true, Some(claim)) => Some(claim),
             (true, false, _) => Some(parts::claim_id(reader)?),
             (false, false, _) => None,
-            (true, true, None) | (false, true, _) => return Err(reader.error("change", Problem::Unknown(tag))),
+            (true, true, None) | (false, true, _) => return Err(reader.error("change", Flaw::Unknown(tag))),
         };
         let change = change::fields(reader, tag & MASK, claim, at)?;
         let moment = Moment { at, wall };

@@ -1,7 +1,7 @@
 //! Single values in and out of bytes. The reader trusts nothing: it checks every length against the remaining bytes
 //! before it allocates anything.
 
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 
 pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.offset
     }
 
-    pub(super) fn error(&self, field: &'static str, problem: Problem) -> RecordError {
+    pub(super) fn error(&self, field: &'static str, problem: Flaw) -> RecordError {
         RecordError { offset: self.offset, field, problem }
     }
 
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
                 self.offset += len;
                 Ok(taken)
             }
-            _ => Err(self.error(field, Problem::Short { needed: len, left: self.left() })),
+            _ => Err(self.error(field, Flaw::Short { needed: len, left: self.left() })),
         }
     }
 
@@ -87,32 +87,32 @@ impl<'a> Reader<'a> {
             let bits = u64::from(byte & 0x7f);
             // The tenth byte has room for one bit only.
             if bits << shift >> shift != bits {
-                return Err(self.error(field, Problem::Range));
+                return Err(self.error(field, Flaw::Range));
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(self.error(field, Problem::Range))
+        Err(self.error(field, Flaw::Range))
     }
 
     pub(super) fn varint_u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
         let value = self.varint(field)?;
-        u32::try_from(value).map_err(|_| self.error(field, Problem::Range))
+        u32::try_from(value).map_err(|_| self.error(field, Flaw::Range))
     }
 
     pub(super) fn str(&mut self, field: &'static str) -> Result<&'a str, RecordError> {
         let len = self.varint(field)?;
         let bytes = self.take(field, len)?;
-        str::from_utf8(bytes).map_err(|_| self.error(field, Problem::Utf8))
+        str::from_utf8(bytes).map_err(|_| self.error(field, Flaw::Utf8))
     }
 
     /// Asserts that nothing follows the value that was read.
     pub(super) fn end(&self, field: &'static str) -> Result<(), RecordError> {
         match self.left() {
             0 => Ok(()),
-            left => Err(self.error(field, Problem::Trailing { left })),
+            left => Err(self.error(field, Flaw::Trailing { left })),
         }
     }
 }
@@ -152,8 +152,8 @@ mod tests {
         bytes[9] = 0x01;
         assert_eq!(Reader::new(&bytes).varint("v"), Ok(u64::MAX));
         bytes[9] = 0x02;
-        assert_eq!(Reader::new(&bytes).varint("v").map_err(|e| e.problem), Err(Problem::Range));
-        assert_eq!(Reader::new(&[0x80; 11]).varint("v").map_err(|e| e.problem), Err(Problem::Range));
+        assert_eq!(Reader::new(&bytes).varint("v").map_err(|e| e.problem), Err(Flaw::Range));
+        assert_eq!(Reader::new(&[0x80; 11]).varint("v").map_err(|e| e.problem), Err(Flaw::Range));
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let error = Reader::new(&bytes).str("name").unwrap_err();
         assert_eq!(
             error,
-            RecordError { offset: 10, field: "name", problem: Problem::Short { needed: u64::MAX, left: 0 } }
+            RecordError { offset: 10, field: "name", problem: Flaw::Short { needed: u64::MAX, left: 0 } }
         );
     }
 }

@@ -4,7 +4,7 @@
 use leasehold_engine::{Change, ClaimId, Claimed, Time, Token, planted};
 
 use super::bytes::{Reader, put_varint};
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 use super::numbers::{change, part};
 use super::parts::{self, Rare, Said};
 
@@ -127,7 +127,7 @@ pub(super) fn fields(
         (change::GRACE_OVER, Some(claim)) => Ok(Change::GraceOver { claim }),
         (change::ENDED, Some(claim)) => Ok(Change::Ended { claim, how: parts::ending(reader)? }),
         (change::FORGOTTEN, Some(claim)) => Ok(Change::Forgotten { claim }),
-        (unknown, _) => Err(reader.error("change", Problem::Unknown(unknown))),
+        (unknown, _) => Err(reader.error("change", Flaw::Unknown(unknown))),
     }
 }
 

@@ -4,7 +4,7 @@
 use leasehold_engine::{Fact, Moment, Time, Wall};
 
 use super::bytes::Reader;
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 use super::fact;
 use super::frame;
 use crate::ids::Position;
@@ -110,7 +110,7 @@ impl<'a> ChunkReader<'a> {
         let number = reader.u32("chunk number")?;
         let facts = reader.u32("number of facts")?;
         if facts == 0 && reader.left() > 0 {
-            return Err(reader.error("end of the chunk", Problem::Trailing { left: reader.left() }));
+            return Err(reader.error("end of the chunk", Flaw::Trailing { left: reader.left() }));
         }
         let header = ChunkHeader { partition, upto, moment, number, facts };
         Ok(ChunkReader { header, reader, left: facts })

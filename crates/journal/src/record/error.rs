@@ -11,12 +11,12 @@ pub struct RecordError {
     /// The field that was being read.
     pub field: &'static str,
     /// The problem with it.
-    pub problem: Problem,
+    pub problem: Flaw,
 }
 
 /// A problem of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Problem {
+pub enum Flaw {
     /// The record ends before the field does.
     #[error("{needed} more bytes were expected, {left} are left")]
     Short {

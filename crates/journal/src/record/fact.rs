@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_engine::{ClaimFact, Counters, Fact, Holds, Lease, Moment, ResourceFact, Time, Token};
 
 use super::bytes::{Reader, put_str, put_varint};
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 use super::numbers::{fact, part, resource_rare};
 use super::parts::{self, Rare, Said};
 
@@ -64,7 +64,7 @@ pub(super) fn get(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordE
             let rare = Rare::get(reader)?;
             claim(reader, rare, base)
         }
-        unknown => Err(reader.error("fact", Problem::Unknown(unknown))),
+        unknown => Err(reader.error("fact", Flaw::Unknown(unknown))),
     }
 }
 
@@ -95,7 +95,7 @@ fn resource(reader: &mut Reader<'_>, label: Option<Arc<str>>, holds: Holds) -> R
         configured: match reader.u8("configured")? {
             0 => false,
             1 => true,
-            unknown => return Err(reader.error("configured", Problem::Unknown(unknown))),
+            unknown => return Err(reader.error("configured", Flaw::Unknown(unknown))),
         },
         last_token: Token(reader.varint("last token")?),
         label,

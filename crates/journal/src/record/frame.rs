@@ -3,7 +3,7 @@
 use leasehold_engine::planted;
 
 use super::bytes::Reader;
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 
 /// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept,
 /// version 3 the principals of locks, version 4 the particulars of claims, labels and past holds of resources; each has
@@ -40,19 +40,19 @@ pub(super) fn seal(buffer: &mut Vec<u8>, count_offset: usize, count: u32) -> Vec
 pub(super) fn open(record: &[u8], magic: [u8; MAGIC_BYTES]) -> Result<Reader<'_>, RecordError> {
     let mut reader = Reader::new(record);
     if reader.array::<MAGIC_BYTES>("magic")? != magic {
-        return Err(RecordError { offset: 0, field: "magic", problem: Problem::Magic });
+        return Err(RecordError { offset: 0, field: "magic", problem: Flaw::Magic });
     }
     // The version comes before the checksum: another version may have its checksum elsewhere.
     let found = reader.u16("version")?;
     if !(1..=FORMAT_VERSION).contains(&found) {
-        return Err(RecordError { offset: MAGIC_BYTES, field: "version", problem: Problem::Version { found } });
+        return Err(RecordError { offset: MAGIC_BYTES, field: "version", problem: Flaw::Version { found } });
     }
     let Some((before, stored)) = record.split_last_chunk::<CRC_BYTES>() else {
-        return Err(reader.error("checksum", Problem::Short { needed: CRC_BYTES as u64, left: 0 }));
+        return Err(reader.error("checksum", Flaw::Short { needed: CRC_BYTES as u64, left: 0 }));
     };
     let (stored, computed) = (u32::from_le_bytes(*stored), crc32fast::hash(before));
     if stored != computed && !planted!(ChecksumNotCompared) {
-        let problem = Problem::Checksum { stored, computed };
+        let problem = Flaw::Checksum { stored, computed };
         return Err(RecordError { offset: before.len(), field: "checksum", problem });
     }
     let mut reader = Reader::new(before);

@@ -23,5 +23,5 @@ mod parts;
 
 pub use batch::{Batch, BatchHeader, BatchReader, BatchWriter, DecodedBatch, decode_batch};
 pub use chunk::{CHUNK_BYTES, ChunkHeader, ChunkReader, ChunkWriter, DecodedChunk, decode_chunk};
-pub use error::{Problem, RecordError};
+pub use error::{Flaw, RecordError};
 pub use frame::FORMAT_VERSION;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Lease, Moment, Particulars, ResourceKey, Status, Time, Wall};
 
 use super::bytes::{Reader, put_str, put_varint, unzigzag, zigzag};
-use super::error::{Problem, RecordError};
+use super::error::{Flaw, RecordError};
 use super::numbers::{ending, part, point, rare, resource, status};
 
 /// Distances beyond this are written as absolute values, so that adding `point::RELATIVE` cannot overflow.
@@ -29,7 +29,7 @@ fn point(reader: &mut Reader<'_>, field: &'static str, base: u64, none: u64) -> 
         point::ABSOLUTE => reader.varint(field),
         relative => base
             .checked_add_signed(unzigzag(relative - point::RELATIVE))
-            .ok_or_else(|| reader.error(field, Problem::Range)),
+            .ok_or_else(|| reader.error(field, Flaw::Range)),
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn resource_key(reader: &mut Reader<'_>) -> Result<ResourceKey, Recor
         resource::POOL => Ok(ResourceKey::Pool(reader.u128("pool")?)),
         resource::CLAIM => Ok(ResourceKey::Claim(reader.str("resource name")?.into())),
         resource::LOCK => Ok(ResourceKey::Lock(reader.str("lock name")?.into())),
-        unknown => Err(reader.error("resource kind", Problem::Unknown(unknown))),
+        unknown => Err(reader.error("resource kind", Flaw::Unknown(unknown))),
     }
 }
 
@@ -124,7 +124,7 @@ fn ending_of(number: u8) -> Option<Ending> {
 
 pub(super) fn ending(reader: &mut Reader<'_>) -> Result<Ending, RecordError> {
     let number = reader.u8("ending")?;
-    ending_of(number).ok_or_else(|| reader.error("ending", Problem::Unknown(number)))
+    ending_of(number).ok_or_else(|| reader.error("ending", Flaw::Unknown(number)))
 }
 
 pub(super) fn put_status(out: &mut Vec<u8>, status: Status) {
@@ -145,7 +145,7 @@ pub(super) fn status(reader: &mut Reader<'_>) -> Result<Status, RecordError> {
         status::LAPSED => Ok(Status::Lapsed),
         number => match ending_of(number) {
             Some(how) => Ok(Status::Ended(how)),
-            None => Err(reader.error("status", Problem::Unknown(number))),
+            None => Err(reader.error("status", Flaw::Unknown(number))),
         },
     }
 }
@@ -183,7 +183,7 @@ impl Said<'_> {
 /// Reads the flags of optional parts, of which only `known` can be set.
 pub(super) fn part_flags(reader: &mut Reader<'_>, known: u8) -> Result<u8, RecordError> {
     let flags = reader.u8("parts")?;
-    if flags & !known == 0 { Ok(flags) } else { Err(reader.error("parts", Problem::Unknown(flags))) }
+    if flags & !known == 0 { Ok(flags) } else { Err(reader.error("parts", Flaw::Unknown(flags))) }
 }
 
 /// How long a place is kept, if it is kept.
@@ -258,7 +258,7 @@ pub(super) fn optional(reader: &mut Reader<'_>, field: &'static str) -> Result<O
     match reader.u8(field)? {
         0 => Ok(None),
         1 => reader.str(field).map(|text| Some(text.into())),
-        unknown => Err(reader.error(field, Problem::Unknown(unknown))),
+        unknown => Err(reader.error(field, Flaw::Unknown(unknown))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_engine::{Acquire, ClaimId, Command, Limits, Patience, Quota, ResourceKey, Wall, What};
 use leasehold_journal::{
-    Clocks, Happened, History, MemoryOpener, Opener, Partition, PartitionLimits, Position, Recovery, SqliteOpener,
+    Clocks, Happened, MemoryOpener, Opener, Partition, PartitionLimits, Position, Recovery, Retold, SqliteOpener,
     recover, recover_with_history,
 };
 
@@ -77,7 +77,7 @@ fn the_past_is_told_as_it_was_told_then() {
     assert!(second.iter().all(|one| one.epoch.0 == 2));
 
     let recovery = recover_with_history(&opener, 0, Limits::default(), 1_000).unwrap();
-    let History { events, complete_after, reigns } = recovery.history;
+    let Retold { events, complete_after, reigns } = recovery.history;
     let last_of_first = reigns[1].1;
     assert_eq!(comparable(events), comparable(first.iter().chain(&second).cloned()));
     assert_eq!((complete_after, reigns.len()), (Position::START, 2));
@@ -86,8 +86,7 @@ fn the_past_is_told_as_it_was_told_then() {
     );
 
     // Of more than is wanted, it returns the newest, and says since when nothing is missing.
-    let History { events, complete_after, .. } =
-        recover_with_history(&opener, 0, Limits::default(), 3).unwrap().history;
+    let Retold { events, complete_after, .. } = recover_with_history(&opener, 0, Limits::default(), 3).unwrap().history;
     let all: Vec<Happened> = first.into_iter().chain(second).collect();
     assert_eq!(comparable(events), comparable(all[all.len() - 3..].iter().cloned()));
     assert_eq!(complete_after, all[all.len() - 4].position);

@@ -2,7 +2,7 @@
 
 use leasehold_engine::{Change, ClaimId, Fact, Lease, Moment, Time, Token, Wall};
 use leasehold_journal::record::{
-    Batch, BatchWriter, CHUNK_BYTES, ChunkWriter, DecodedBatch, DecodedChunk, FORMAT_VERSION, Problem, RecordError,
+    Batch, BatchWriter, CHUNK_BYTES, ChunkWriter, DecodedBatch, DecodedChunk, FORMAT_VERSION, Flaw, RecordError,
     decode_batch, decode_chunk,
 };
 use leasehold_journal::{Epoch, Position};
@@ -144,9 +144,9 @@ fn errors_say_where_and_what() {
 #[test]
 fn what_is_no_record_is_refused() {
     let [(batch, read_batch), (chunk, read_chunk)] = both();
-    assert_eq!(read_batch(&chunk).unwrap_err().problem, Problem::Magic);
-    assert_eq!(read_chunk(&batch).unwrap_err().problem, Problem::Magic);
-    assert!(matches!(read_batch(b"").unwrap_err().problem, Problem::Short { .. }));
+    assert_eq!(read_batch(&chunk).unwrap_err().problem, Flaw::Magic);
+    assert_eq!(read_chunk(&batch).unwrap_err().problem, Flaw::Magic);
+    assert!(matches!(read_batch(b"").unwrap_err().problem, Flaw::Short { .. }));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) struct ConnectArgs {
 
     /// A token to sign on with; other users of this machine can see it in the list of processes [env: LEASEHOLD_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Service", conflicts_with = "token_file")]
-    pub(crate) token: Option<Secret>,
+    pub(crate) token: Option<ApiToken>,
 
     /// A file with the token, which is read again when it is refused [env: LEASEHOLD_TOKEN_FILE]
     #[arg(long, value_name = "FILE", help_heading = "Service")]
@@ -44,19 +44,19 @@ pub(crate) struct ConnectArgs {
 
 /// Text that is never shown.
 #[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Secret(String);
+pub(crate) struct ApiToken(String);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for ApiToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
+        f.write_str("ApiToken")
     }
 }
 
-impl std::str::FromStr for Secret {
+impl std::str::FromStr for ApiToken {
     type Err = std::convert::Infallible;
 
-    fn from_str(text: &str) -> Result<Secret, Self::Err> {
-        Ok(Secret(text.to_owned()))
+    fn from_str(text: &str) -> Result<ApiToken, Self::Err> {
+        Ok(ApiToken(text.to_owned()))
     }
 }
 
@@ -66,7 +66,7 @@ impl ConnectArgs {
         if let Some(url) = &self.url {
             builder = builder.urls(url);
         }
-        if let Some(Secret(token)) = &self.token {
+        if let Some(ApiToken(token)) = &self.token {
             builder = builder.token(token);
         }
         if let Some(file) = &self.token_file {

@@ -9,8 +9,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 
 use leasehold_server::{PARTITIONS_MAX, Partitions};
 
-use super::keys::{KEYS, Key, Rule};
-use super::sources::{Given, Layer, Source};
+use super::keys::{KEYS, Key, ValueRule};
+use super::sources::{Given, GivenBy, Layer};
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ServeArgs {
@@ -49,7 +49,7 @@ impl Flags {
     /// As if one flag had been given.
     pub(crate) fn one(name: &str, text: impl Into<OsString>) -> Self {
         let key = Key::find(name).expect("it is a setting");
-        Flags(vec![(key, Given { text: text.into(), source: Source::Flag { flag: key.flag() } })])
+        Flags(vec![(key, Given { text: text.into(), source: GivenBy::Flag { flag: key.flag() } })])
     }
 }
 
@@ -66,11 +66,11 @@ impl Args for Flags {
 impl FromArgMatches for Flags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let text = |key: &Key| match key.rule {
-            Rule::Bool => matches.get_flag(key.name).then(|| OsString::from("true")),
+            ValueRule::Bool => matches.get_flag(key.name).then(|| OsString::from("true")),
             _ => matches.get_one::<OsString>(key.name).cloned(),
         };
         let given =
-            |key: &'static Key| Some((key, Given { text: text(key)?, source: Source::Flag { flag: key.flag() } }));
+            |key: &'static Key| Some((key, Given { text: text(key)?, source: GivenBy::Flag { flag: key.flag() } }));
         Ok(Flags(KEYS.iter().filter_map(given).collect()))
     }
 
@@ -83,7 +83,7 @@ impl FromArgMatches for Flags {
 fn arg(key: &'static Key) -> Arg {
     let default = match key.rule {
         // Said by the flag: without it, it is not so.
-        Rule::Bool => None,
+        ValueRule::Bool => None,
         _ => key.default_words(),
     };
     let help = match default {

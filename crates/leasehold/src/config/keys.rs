@@ -26,7 +26,7 @@ const METADATA_MOST: u64 = 48 << 10;
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(crate) rule: Rule,
+    pub(crate) rule: ValueRule,
     pub(crate) default: Default,
     /// A sentence or two, without a full stop.
     pub(crate) help: &'static str,
@@ -45,7 +45,7 @@ pub(crate) enum Default {
 
 /// The rule for a value.
 #[derive(Debug)]
-pub(crate) enum Rule {
+pub(crate) enum ValueRule {
     /// `host:port`
     Address,
     Path,
@@ -77,109 +77,109 @@ pub(crate) enum Rule {
 pub(crate) static KEYS: [Key; 37] = [
     Key {
         name: "listen",
-        rule: Rule::Address,
+        rule: ValueRule::Address,
         default: Default::Text("127.0.0.1:8080"),
         help: "Address to listen on: host:port, or :port for every address. Port 0 takes a free one and prints it",
     },
     Key {
         name: "admin_listen",
-        rule: Rule::Address,
+        rule: ValueRule::Address,
         default: Default::Unset("all on one address"),
         help: "Second address, for metrics, events, dashboard and admin actions alone",
     },
     Key {
         name: "tls_cert",
-        rule: Rule::File("a PEM file with the certificate and those that vouch for it"),
+        rule: ValueRule::File("a PEM file with the certificate and those that vouch for it"),
         default: Default::Unset("plain HTTP"),
         help: "Serve https:// with the certificate (and its chain) in this PEM file; it is read again when it changes",
     },
     Key {
         name: "tls_key",
-        rule: Rule::File("a PEM file with the private key of tls_cert"),
+        rule: ValueRule::File("a PEM file with the private key of tls_cert"),
         default: Default::Unset(""),
         help: "PEM file with the private key of that certificate",
     },
     Key {
         name: "tls_client_ca",
-        rule: Rule::File("a PEM file with the certificates that vouch for clients"),
+        rule: ValueRule::File("a PEM file with the certificates that vouch for clients"),
         default: Default::Unset(""),
         help: "Ask clients for a certificate that one in this PEM file vouches for",
     },
     Key {
         name: "tls_client_crl",
-        rule: Rule::File("a PEM file with the lists of client certificates that were revoked"),
+        rule: ValueRule::File("a PEM file with the lists of client certificates that were revoked"),
         default: Default::Unset(""),
         help: "PEM file with the lists of those certificates that were revoked (CRL); it is read again when it changes",
     },
     Key {
         name: "tls_client_auth",
-        rule: Rule::ClientAuth,
+        rule: ValueRule::ClientAuth,
         default: Default::Unset("required"),
         help: "required or optional: whether clients without one are turned away",
     },
     Key {
         name: "data",
-        rule: Rule::Path,
+        rule: ValueRule::Path,
         default: Default::Text("./leasehold-data"),
         help: "Directory of the journal, made if there is none",
     },
     Key {
         name: "memory",
-        rule: Rule::Bool,
+        rule: ValueRule::Bool,
         default: Default::Text("false"),
         help: "Keep everything in memory: nothing survives the process",
     },
     Key {
         name: "grace",
-        rule: Rule::Duration(0..=D_US),
+        rule: ValueRule::Duration(0..=D_US),
         default: Default::Of(|s| format_us(s.grace_us)),
         help: "After a lock expired, how long only its last holder may come back",
     },
     Key {
         name: "default_ttl",
-        rule: Rule::Duration(MS_US..=3650 * D_US),
+        rule: ValueRule::Duration(MS_US..=3650 * D_US),
         default: Default::Of(|s| format_us(s.default_ttl_us)),
         help: "The ttl of a lock whose caller names none",
     },
     Key {
         name: "ttl_max",
-        rule: Rule::Duration(S_US..=3650 * D_US),
+        rule: ValueRule::Duration(S_US..=3650 * D_US),
         default: Default::Of(|s| format_us(s.ttl_max_us)),
         help: "Longer ttls of pools and locks are cut to this",
     },
     Key {
         name: "wait_max",
-        rule: Rule::Duration(0..=D_US),
+        rule: ValueRule::Duration(0..=D_US),
         default: Default::Of(|s| format_us(s.wait_max_us)),
         help: "Longer waits are cut to this",
     },
     Key {
         name: "count_max",
-        rule: Rule::Integer(1..=1_000_000),
+        rule: ValueRule::Integer(1..=1_000_000),
         default: Default::Of(|s| s.count_max.to_string()),
         help: "Most slots a pool or resource may have",
     },
     Key {
         name: "timeout_max",
-        rule: Rule::Duration(S_US..=10_000 * D_US),
+        rule: ValueRule::Duration(S_US..=10_000 * D_US),
         default: Default::Of(|s| format_us(s.timeout_max_us)),
         help: "Longer timeouts and ttls of claims are cut to this",
     },
     Key {
         name: "fleetlock_ttl",
-        rule: Rule::Duration(S_US..=3650 * D_US),
+        rule: ValueRule::Duration(S_US..=3650 * D_US),
         default: Default::Unset("for ever"),
         help: "How long a machine that reboots may hold its slot of a FleetLock group",
     },
     Key {
         name: "metadata_max",
-        rule: Rule::Size(0..=METADATA_MOST),
+        rule: ValueRule::Size(0..=METADATA_MOST),
         default: Default::Of(|s| size::format(s.metadata_max as u64)),
         help: "Most metadata of a claim",
     },
     Key {
         name: "state_max",
-        rule: Rule::Size(1 << 20..=1 << 50),
+        rule: ValueRule::Size(1 << 20..=1 << 50),
         default: Default::Unset(
             "half of what the process may use: of the machine's memory, the control group's limit or the address space, whichever is least",
         ),
@@ -187,110 +187,110 @@ pub(crate) static KEYS: [Key; 37] = [
     },
     Key {
         name: "retain_finished",
-        rule: Rule::Duration(0..=3650 * D_US),
+        rule: ValueRule::Duration(0..=3650 * D_US),
         default: Default::Of(|s| format_us(s.retain_finished_us)),
         help: "How long a finished claim can still be read",
     },
     Key {
         name: "retain_max",
-        rule: Rule::Integer(0..=10_000_000),
+        rule: ValueRule::Integer(0..=10_000_000),
         default: Default::Of(|s| s.retain_max.to_string()),
         help: "Most finished claims kept, the oldest go first",
     },
     Key {
         name: "store_timeout",
-        rule: Rule::Duration(100 * MS_US..=H_US),
+        rule: ValueRule::Duration(100 * MS_US..=H_US),
         default: Default::Of(|s| format_us(s.store_timeout_us)),
         help: "How long an answer waits for the store before it becomes a 502",
     },
     Key {
         name: "connections_max",
-        rule: Rule::Integer(1..=1_000_000),
+        rule: ValueRule::Integer(1..=1_000_000),
         default: Default::Of(|s| s.http.connections_max.to_string()),
         help: "Most connections open at once",
     },
     Key {
         name: "connections_max_per_address",
-        rule: Rule::Integer(1..=1_000_000),
+        rule: ValueRule::Integer(1..=1_000_000),
         default: Default::Unset("three quarters of them all, and no limit for this machine's own"),
         help: "Most connections of one address, this machine's own included",
     },
     Key {
         name: "waiters_max",
-        rule: Rule::Integer(0..=10_000_000),
+        rule: ValueRule::Integer(0..=10_000_000),
         default: Default::Of(|s| s.waiters_max.to_string()),
         help: "Most callers waiting in queues at once",
     },
     Key {
         name: "threads",
-        rule: Rule::Integer(1..=1_024),
+        rule: ValueRule::Integer(1..=1_024),
         default: Default::Unset("half as many as there are processors"),
         help: "Threads that serve callers. One makes the most of a processor, more use more of them",
     },
     Key {
         name: "events_kept",
-        rule: Rule::Integer(1_000..=10_000_000),
+        rule: ValueRule::Integer(1_000..=10_000_000),
         default: Default::Of(|s| s.events_kept.to_string()),
         help: "Most events kept in memory for readers that come back, and for timelines",
     },
     Key {
         name: "public_url",
-        rule: Rule::Url,
+        rule: ValueRule::Url,
         default: Default::Unset("the host the caller used"),
         help: "Beginning of absolute URLs in answers",
     },
     Key {
         name: "trusted_proxies",
-        rule: Rule::Networks,
+        rule: ValueRule::Networks,
         default: Default::Unset("none"),
         help: "Proxies whose X-Forwarded-For or Forwarded header is believed: addresses or networks with commas between them",
     },
     Key {
         name: "allowed_hosts",
-        rule: Rule::Hosts,
+        rule: ValueRule::Hosts,
         default: Default::Unset(""),
         help: "Host names that callers use, beside this machine's addresses and the host of the public URL. On loopback any other name is refused; elsewhere once this is set",
     },
     Key {
         name: "allow_origin",
-        rule: Rule::Origins,
+        rule: ValueRule::Origins,
         default: Default::Unset("none"),
         help: "Origins of other sites whose web pages may call, such as https://app.example.org",
     },
-    Key { name: "log_format", rule: Rule::LogFormat, default: Default::Text("human"), help: "human or json" },
+    Key { name: "log_format", rule: ValueRule::LogFormat, default: Default::Text("human"), help: "human or json" },
     Key {
         name: "log_level",
-        rule: Rule::LogFilter,
+        rule: ValueRule::LogFilter,
         default: Default::Text("info"),
         help: "off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug",
     },
     Key {
         name: "access_log",
-        rule: Rule::Bool,
+        rule: ValueRule::Bool,
         default: Default::Of(|s| s.access_log.to_string()),
         help: "One line in the log for every request",
     },
     Key {
         name: "log_renewals",
-        rule: Rule::Bool,
+        rule: ValueRule::Bool,
         default: Default::Of(|s| s.log_renewals.to_string()),
         help: "Log renewals of locks at info instead of debug",
     },
     Key {
         name: "audit_log",
-        rule: Rule::AuditLog,
+        rule: ValueRule::AuditLog,
         default: Default::Unset("none"),
         help: "One JSON line for every change: the caller, its address, the action, the resource, and the outcome. To a file, which may be renamed at any time, or to stderr",
     },
     Key {
         name: "audit_required",
-        rule: Rule::Bool,
+        rule: ValueRule::Bool,
         default: Default::Text("false"),
         help: "Change nothing that is not in the audit log first: while it cannot be written, changes are refused",
     },
     Key {
         name: "otlp_endpoint",
-        rule: Rule::Collector,
+        rule: ValueRule::Collector,
         default: Default::Unset("nowhere"),
         help: "Where traces go, in builds with the feature otlp",
     },
@@ -350,54 +350,56 @@ impl Key {
 /// The prefix of our environment variables.
 pub(crate) const ENV_PREFIX: &str = "LEASEHOLD_";
 
-impl Rule {
+impl ValueRule {
     /// What stands for the value in `--help`; `None` for a flag without one.
     pub(crate) fn value_name(&self) -> Option<&'static str> {
         Some(match self {
-            Rule::Bool => return None,
-            Rule::Address => "ADDRESS",
-            Rule::Path => "DIR",
-            Rule::File(_) => "FILE",
-            Rule::ClientAuth => "WHETHER",
-            Rule::Duration(_) => "DURATION",
-            Rule::Integer(_) => "N",
-            Rule::Size(_) => "SIZE",
-            Rule::Url | Rule::Collector => "URL",
-            Rule::Networks => "NETWORKS",
-            Rule::AuditLog => "FILE|stderr",
-            Rule::Hosts => "NAMES",
-            Rule::Origins => "ORIGINS",
-            Rule::LogFormat => "FORMAT",
-            Rule::LogFilter => "LEVEL",
+            ValueRule::Bool => return None,
+            ValueRule::Address => "ADDRESS",
+            ValueRule::Path => "DIR",
+            ValueRule::File(_) => "FILE",
+            ValueRule::ClientAuth => "WHETHER",
+            ValueRule::Duration(_) => "DURATION",
+            ValueRule::Integer(_) => "N",
+            ValueRule::Size(_) => "SIZE",
+            ValueRule::Url | ValueRule::Collector => "URL",
+            ValueRule::Networks => "NETWORKS",
+            ValueRule::AuditLog => "FILE|stderr",
+            ValueRule::Hosts => "NAMES",
+            ValueRule::Origins => "ORIGINS",
+            ValueRule::LogFormat => "FORMAT",
+            ValueRule::LogFilter => "LEVEL",
         })
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rule::Address => f.write_str("an address such as 127.0.0.1:8080, localhost:8080 or :8080"),
-            Rule::Path => f.write_str("a directory"),
-            Rule::File(what) => f.write_str(what),
-            Rule::ClientAuth => f.write_str("required or optional"),
-            Rule::Bool => f.write_str("true or false"),
-            Rule::Duration(range) => {
+            ValueRule::Address => f.write_str("an address such as 127.0.0.1:8080, localhost:8080 or :8080"),
+            ValueRule::Path => f.write_str("a directory"),
+            ValueRule::File(what) => f.write_str(what),
+            ValueRule::ClientAuth => f.write_str("required or optional"),
+            ValueRule::Bool => f.write_str("true or false"),
+            ValueRule::Duration(range) => {
                 write!(f, "a duration from {} to {}", format_us(*range.start()), format_us(*range.end()))
             }
-            Rule::Size(range) => {
+            ValueRule::Size(range) => {
                 write!(f, "a size from {} to {}", size::format(*range.start()), size::format(*range.end()))
             }
-            Rule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
-            Rule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
-            Rule::AuditLog => f.write_str("a file, or stderr"),
-            Rule::Networks => {
+            ValueRule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
+            ValueRule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
+            ValueRule::AuditLog => f.write_str("a file, or stderr"),
+            ValueRule::Networks => {
                 f.write_str("addresses or networks with commas between them, such as 127.0.0.1,10.1.2.0/24")
             }
-            Rule::Hosts => f.write_str("host names such as locks.example.org, without ports, with commas between them"),
-            Rule::Origins => f.write_str("origins such as https://app.example.org, with commas between them"),
-            Rule::Collector => f.write_str("a URL such as http://localhost:4318"),
-            Rule::LogFormat => f.write_str("human or json"),
-            Rule::LogFilter => {
+            ValueRule::Hosts => {
+                f.write_str("host names such as locks.example.org, without ports, with commas between them")
+            }
+            ValueRule::Origins => f.write_str("origins such as https://app.example.org, with commas between them"),
+            ValueRule::Collector => f.write_str("a URL such as http://localhost:4318"),
+            ValueRule::LogFormat => f.write_str("human or json"),
+            ValueRule::LogFilter => {
                 f.write_str("off, error, warn, info, debug, trace, or a list such as info,leasehold_server=debug")
             }
         }
@@ -406,12 +408,12 @@ impl fmt::Display for Rule {
 
 /// Where to listen. Names are looked up when the socket is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct ListenAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -423,7 +425,7 @@ impl fmt::Display for Address {
 
 // Each reader describes the problem in words that follow the value: `"5" has no unit`.
 
-pub(crate) fn read_address(text: &str) -> Result<Address, String> {
+pub(crate) fn read_address(text: &str) -> Result<ListenAddress, String> {
     let Some((host, port)) = text.rsplit_once(':') else { return Err("has no port".to_owned()) };
     let port = port.parse().map_err(|_| "has a port that is not a number from 0 to 65535".to_owned())?;
     let host = match host {
@@ -434,7 +436,7 @@ pub(crate) fn read_address(text: &str) -> Result<Address, String> {
         bare if bare.contains(['/', ' ']) => return Err("is not a host and a port".to_owned()),
         bare => bare,
     };
-    Ok(Address { host: host.to_owned(), port })
+    Ok(ListenAddress { host: host.to_owned(), port })
 }
 
 pub(crate) fn read_file(text: &str) -> Result<PathBuf, String> {

@@ -25,10 +25,10 @@ mod tests;
 mod tls;
 
 pub(crate) use args::{Flags, ServeArgs};
-pub(crate) use keys::{Address, AuditTo};
-use keys::{KEYS, Key, Rule};
+pub(crate) use keys::{AuditTo, ListenAddress};
+use keys::{KEYS, Key, ValueRule};
 pub(crate) use sign_on::read_time;
-use sources::{Given, Layer, Source};
+use sources::{Given, GivenBy, Layer};
 pub(crate) use tls::{NamedFile, TlsFiles};
 
 /// A mistake in the configuration, in a sentence.
@@ -60,9 +60,9 @@ impl std::error::Error for ConfigError {}
 /// Everything `serve` needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    pub(crate) listen: Address,
+    pub(crate) listen: ListenAddress,
     /// Where operators are served, if not there too.
-    pub(crate) admin_listen: Option<Address>,
+    pub(crate) admin_listen: Option<ListenAddress>,
     /// The files of TLS; none: plain HTTP.
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Store,
@@ -79,7 +79,7 @@ pub(crate) struct Config {
     /// Where traces go, in builds that make them.
     pub(crate) otlp_endpoint: Option<String>,
     /// How callers sign on and what they may do; none: every caller may do everything.
-    pub(crate) sign_on: Option<leasehold_auth::Settings>,
+    pub(crate) sign_on: Option<leasehold_auth::SignOnSettings>,
 }
 
 /// Where the journal is kept.
@@ -132,7 +132,7 @@ struct Chosen(Vec<(&'static Key, Option<Given>)>);
 impl Chosen {
     /// Later layers win over earlier ones.
     fn new(layers: [Layer; 3]) -> Self {
-        let default = |key: &Key| key.default_text().map(|text| Given { text: text.into(), source: Source::Default });
+        let default = |key: &Key| key.default_text().map(|text| Given { text: text.into(), source: GivenBy::Default });
         let mut chosen: Vec<_> = KEYS.iter().map(|key| (key, default(key))).collect();
         for (key, given) in layers.into_iter().flatten() {
             let entry = chosen.iter_mut().find(|(known, _)| known.name == key.name).expect("layers have our keys only");
@@ -146,7 +146,7 @@ impl Chosen {
         let ttl_max_us = self.duration("ttl_max")?;
         if default_ttl_us > ttl_max_us {
             let source = &self.given("default_ttl").source;
-            if *source != Source::Default {
+            if *source != GivenBy::Default {
                 let reason = format!("default_ttl must be at most ttl_max, but is longer ({source})");
                 return Err(ConfigError::new(reason));
             }
@@ -258,7 +258,7 @@ impl Chosen {
     }
 
     fn optional_duration(&self, name: &str) -> Result<Option<u64>, ConfigError> {
-        let Rule::Duration(range) = &self.entry(name).0.rule else { panic!("{name} is no duration") };
+        let ValueRule::Duration(range) = &self.entry(name).0.rule else { panic!("{name} is no duration") };
         self.optional(name, |text| keys::read_duration(text, range))
     }
 
@@ -267,12 +267,12 @@ impl Chosen {
     }
 
     fn size(&self, name: &str) -> Result<Option<u64>, ConfigError> {
-        let Rule::Size(range) = &self.entry(name).0.rule else { panic!("{name} is no size") };
+        let ValueRule::Size(range) = &self.entry(name).0.rule else { panic!("{name} is no size") };
         self.optional(name, |text| keys::read_size(text, range))
     }
 
     fn optional_integer(&self, name: &str) -> Result<Option<u64>, ConfigError> {
-        let Rule::Integer(range) = &self.entry(name).0.rule else { panic!("{name} is no integer") };
+        let ValueRule::Integer(range) = &self.entry(name).0.rule else { panic!("{name} is no integer") };
         self.optional(name, |text| keys::read_integer(text, range))
     }
 }

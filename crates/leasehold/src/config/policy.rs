@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_auth::Action;
-use leasehold_auth::limits::{Limits, RequestRate};
+use leasehold_auth::limits::{CallerLimits, RequestRate};
 use leasehold_auth::policy::{Resources, Rule, Subject};
 use leasehold_engine::Kind;
 
@@ -72,13 +72,13 @@ fn actions(section: &Section<'_>) -> Result<Vec<Action>, ConfigError> {
     Ok(actions)
 }
 
-pub(super) fn limits(section: &Section<'_>) -> Result<Limits, ConfigError> {
+pub(super) fn limits(section: &Section<'_>) -> Result<CallerLimits, ConfigError> {
     let count = |key, range| -> Result<Option<u32>, ConfigError> {
         Ok(section.integer(key, range)?.map(|value| u32::try_from(value).expect("its range fits")))
     };
     let per_second = count("requests_per_second", 1..=1_000_000)?;
     let burst = count("burst", 1..=1_000_000)?;
-    let limits = Limits {
+    let limits = CallerLimits {
         live_claims: count("live_claims", 1..=10_000_000)?,
         waiters: count("waiters", 0..=10_000_000)?,
         requests: per_second.map(|per_second| RequestRate { per_second, burst: burst.unwrap_or(per_second) }),

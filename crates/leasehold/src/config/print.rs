@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use leasehold_server::duration::format_us;
 
-use super::keys::Rule;
+use super::keys::ValueRule;
 use super::{Loaded, Store};
 
 /// Values are padded to this, so that the comments line up.
@@ -29,33 +29,33 @@ impl Loaded {
     }
 
     /// As it took effect, which may be written differently from how it was given.
-    fn value(&self, name: &str, rule: &Rule, given: &str) -> String {
+    fn value(&self, name: &str, rule: &ValueRule, given: &str) -> String {
         let quoted = |text: &str| toml::Value::from(text).to_string();
         match rule {
             // A stronger source that names `data` can undo it.
-            Rule::Bool if name == "memory" => (self.config.store == Store::Memory).to_string(),
-            Rule::Bool => super::keys::read_bool(given).expect("checked before").to_string(),
-            Rule::Integer(range) => super::keys::read_integer(given, range).expect("checked before").to_string(),
-            Rule::Size(range) => {
+            ValueRule::Bool if name == "memory" => (self.config.store == Store::Memory).to_string(),
+            ValueRule::Bool => super::keys::read_bool(given).expect("checked before").to_string(),
+            ValueRule::Integer(range) => super::keys::read_integer(given, range).expect("checked before").to_string(),
+            ValueRule::Size(range) => {
                 quoted(&crate::size::format(super::keys::read_size(given, range).expect("checked before")))
             }
             // The one value that another one can change.
-            Rule::Duration(_) if name == "default_ttl" => quoted(&format_us(self.config.settings.default_ttl_us)),
-            Rule::Duration(range) => {
+            ValueRule::Duration(_) if name == "default_ttl" => quoted(&format_us(self.config.settings.default_ttl_us)),
+            ValueRule::Duration(range) => {
                 quoted(&format_us(super::keys::read_duration(given, range).expect("checked before")))
             }
-            Rule::Address => quoted(&super::keys::read_address(given).expect("checked before").to_string()),
-            Rule::Path
-            | Rule::File(_)
-            | Rule::ClientAuth
-            | Rule::Url
-            | Rule::Networks
-            | Rule::AuditLog
-            | Rule::Collector
-            | Rule::LogFormat
-            | Rule::LogFilter
-            | Rule::Hosts
-            | Rule::Origins => quoted(given),
+            ValueRule::Address => quoted(&super::keys::read_address(given).expect("checked before").to_string()),
+            ValueRule::Path
+            | ValueRule::File(_)
+            | ValueRule::ClientAuth
+            | ValueRule::Url
+            | ValueRule::Networks
+            | ValueRule::AuditLog
+            | ValueRule::Collector
+            | ValueRule::LogFormat
+            | ValueRule::LogFilter
+            | ValueRule::Hosts
+            | ValueRule::Origins => quoted(given),
         }
     }
 }

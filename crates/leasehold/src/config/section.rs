@@ -14,12 +14,12 @@ use super::sources::nearest;
 
 /// The file a table is in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct TomlText<'a> {
     pub(crate) path: &'a Path,
     pub(crate) text: &'a str,
 }
 
-impl Place<'_> {
+impl TomlText<'_> {
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
     }
@@ -34,7 +34,7 @@ impl Place<'_> {
 pub(crate) struct Section<'a> {
     /// As in `auth.oidc`; empty for the file itself.
     name: String,
-    place: Place<'a>,
+    place: TomlText<'a>,
     table: &'a DeTable<'a>,
     /// Where it begins.
     offset: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn new(name: &str, place: Place<'a>, table: &'a DeTable<'a>, offset: usize) -> Self {
+    pub(crate) fn new(name: &str, place: TomlText<'a>, table: &'a DeTable<'a>, offset: usize) -> Self {
         Section { name: name.to_owned(), place, table, offset, asked: RefCell::default() }
     }
 

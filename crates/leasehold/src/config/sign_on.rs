@@ -15,7 +15,7 @@ use leasehold_auth::proxy::{Preset, ProxySettings};
 use leasehold_auth::secret::{Digest, Secret};
 use leasehold_auth::settings::{LoginSettings, OidcSettings};
 use leasehold_auth::token::TokenSettings;
-use leasehold_auth::{Policy, Settings};
+use leasehold_auth::{Policy, SignOnSettings};
 
 use super::ConfigError;
 use super::keys;
@@ -39,7 +39,7 @@ const URL_RULE: &str = "a URL that begins with https:// (or http:// with allow_h
 pub(crate) type Read<'a> = &'a dyn Fn(&Path) -> std::io::Result<String>;
 
 /// The tables about sign-on in a file; `None` if there are none.
-pub(crate) fn read(file: &Section<'_>, read: Read<'_>) -> Result<Option<Settings>, ConfigError> {
+pub(crate) fn read(file: &Section<'_>, read: Read<'_>) -> Result<Option<SignOnSettings>, ConfigError> {
     let rules = file.sections("policy")?;
     let limits = file.section("limits")?;
     let Some(auth) = file.section("auth")? else {
@@ -50,7 +50,7 @@ pub(crate) fn read(file: &Section<'_>, read: Read<'_>) -> Result<Option<Settings
             Err(limits.about("is of no use without [auth], which says how callers sign on"))
         });
     };
-    let settings = Settings {
+    let settings = SignOnSettings {
         tokens: tokens(&auth)?,
         oidc: auth.section("oidc")?.map(|section| oidc(&section, read)).transpose()?,
         introspection: auth.section("introspection")?.map(|section| introspection(&section, read)).transpose()?,

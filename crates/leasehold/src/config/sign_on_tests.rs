@@ -16,7 +16,7 @@ fn load_text(text: &str) -> Result<Loaded, String> {
     load(&args, [], read).map_err(|error| error.to_string())
 }
 
-fn settings(text: &str) -> leasehold_auth::Settings {
+fn settings(text: &str) -> leasehold_auth::SignOnSettings {
     load_text(text).unwrap_or_else(|error| panic!("{error}")).config.sign_on.unwrap()
 }
 

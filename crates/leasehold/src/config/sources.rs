@@ -8,37 +8,37 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{EARLIER, ENV_PREFIX, KEYS, Key};
-use super::section::{Place, Section};
+use super::section::{Section, TomlText};
 use super::{ConfigError, sign_on};
 
 /// Where a value was found. Later ones win over earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source {
+pub(crate) enum GivenBy {
     Default,
     File { path: PathBuf, line: usize },
     Environment { variable: String },
     Flag { flag: String },
 }
 
-impl Source {
+impl GivenBy {
     /// Orders sources by kind alone.
     pub(crate) fn rank(&self) -> u8 {
         match self {
-            Source::Default => 0,
-            Source::File { .. } => 1,
-            Source::Environment { .. } => 2,
-            Source::Flag { .. } => 3,
+            GivenBy::Default => 0,
+            GivenBy::File { .. } => 1,
+            GivenBy::Environment { .. } => 2,
+            GivenBy::Flag { .. } => 3,
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for GivenBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Default => f.write_str("default"),
-            Source::File { path, line } => write!(f, "file {} line {line}", path.display()),
-            Source::Environment { variable } => write!(f, "environment {variable}"),
-            Source::Flag { flag } => write!(f, "flag {flag}"),
+            GivenBy::Default => f.write_str("default"),
+            GivenBy::File { path, line } => write!(f, "file {} line {line}", path.display()),
+            GivenBy::Environment { variable } => write!(f, "environment {variable}"),
+            GivenBy::Flag { flag } => write!(f, "flag {flag}"),
         }
     }
 }
@@ -47,7 +47,7 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) text: OsString,
-    pub(crate) source: Source,
+    pub(crate) source: GivenBy,
 }
 
 /// The values of one source, by key.
@@ -75,7 +75,7 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
         if suffix == "CONFIG" {
             found.config = Some(PathBuf::from(text));
         } else if let Some(key) = named_by(suffix) {
-            let source = Source::Environment { variable: variable.to_owned() };
+            let source = GivenBy::Environment { variable: variable.to_owned() };
             found.layer.push((key, Given { text, source }));
         } else if !is_service_link(suffix, &text) && !CLIENT_VARIABLES.contains(&suffix) {
             let hint = suggestion(&suffix.to_ascii_lowercase())
@@ -86,7 +86,7 @@ pub(crate) fn environment(variables: impl IntoIterator<Item = (OsString, OsStrin
     }
     found.warnings.sort_unstable();
     // Of two names for one setting, the one that it has now is read last and wins.
-    found.layer.sort_by_key(|(key, given)| given.source == Source::Environment { variable: key.variable() });
+    found.layer.sort_by_key(|(key, given)| given.source == GivenBy::Environment { variable: key.variable() });
     found
 }
 
@@ -123,7 +123,7 @@ fn is_service_link(suffix: &str, text: &OsStr) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) layer: Layer,
-    pub(crate) sign_on: Option<leasehold_auth::Settings>,
+    pub(crate) sign_on: Option<leasehold_auth::SignOnSettings>,
     /// The tables as they were written, without secrets.
     pub(crate) tables: String,
 }
@@ -172,11 +172,11 @@ pub(crate) fn file(path: &Path, text: &str, read: sign_on::Read<'_>) -> Result<F
             let kind = value.get_ref().type_str();
             ConfigError::new(format!("{} must be {}, but is a TOML {kind} ({shown} line {line})", key.name, key.rule))
         })?;
-        layer.push((key, Given { text: text.into(), source: Source::File { path: path.to_owned(), line } }));
+        layer.push((key, Given { text: text.into(), source: GivenBy::File { path: path.to_owned(), line } }));
     }
     // The first mistake in the file is the one to tell about.
     layer.sort_by(|(_, a), (_, b)| a.source.cmp(&b.source));
-    let whole = Section::new("", Place { path, text }, table.get_ref(), 0);
+    let whole = Section::new("", TomlText { path, text }, table.get_ref(), 0);
     Ok(File { layer, sign_on: sign_on::read(&whole, read)?, tables: without_secrets(text) })
 }
 

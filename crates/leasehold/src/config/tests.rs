@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use clap::Parser as _;
 
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CliCommand};
 
 /// Loads as the process would, with `file` as the text of every file.
 fn load_from(flags: &[&str], variables: &[(&str, &str)], file: &str) -> Result<Loaded, String> {
     let command_line = ["leasehold", "serve"].iter().chain(flags);
-    let Command::Serve(args) = Cli::try_parse_from(command_line).map_err(|error| error.to_string())?.command else {
+    let CliCommand::Serve(args) = Cli::try_parse_from(command_line).map_err(|error| error.to_string())?.command else {
         panic!("it serves")
     };
     let variables = variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
@@ -58,8 +58,8 @@ fn earlier_names_of_limits_still_work_and_are_shown_under_the_new_ones() {
         let key = keys::Key::find(now).unwrap();
         assert_eq!((key.name, key.earlier_name()), (now, Some(earlier)));
         let value = match key.rule {
-            keys::Rule::Duration(_) => "2h",
-            keys::Rule::Size(_) => "2KiB",
+            keys::ValueRule::Duration(_) => "2h",
+            keys::ValueRule::Size(_) => "2KiB",
             _ => "2",
         };
         let value = if now == "state_max" { "2MiB" } else { value };
@@ -126,7 +126,7 @@ fn every_key_can_be_set_in_every_way() {
     ] {
         let key = Key::find(key).unwrap();
         let flag = key.flag();
-        let flags = if matches!(key.rule, Rule::Bool) { vec![&*flag] } else { vec![&*flag, written] };
+        let flags = if matches!(key.rule, ValueRule::Bool) { vec![&*flag] } else { vec![&*flag, written] };
         let by_flag = load_from(&flags, &[], "").unwrap();
         assert_eq!(line_of(&by_flag, key.name), format!("{} = {printed} # flag {flag}", key.name));
 
@@ -135,7 +135,7 @@ fn every_key_can_be_set_in_every_way() {
         assert_eq!(line_of(&by_variable, key.name), format!("{} = {printed} # environment {variable}", key.name));
         assert_eq!(by_variable.config, by_flag.config);
 
-        let bare = matches!(key.rule, Rule::Bool | Rule::Integer(_));
+        let bare = matches!(key.rule, ValueRule::Bool | ValueRule::Integer(_));
         let file = if bare { format!("\n{} = {written}", key.name) } else { format!("\n{} = {written:?}", key.name) };
         let by_file = load_from(&["--config", "f"], &[], &file).unwrap();
         assert_eq!(line_of(&by_file, key.name), format!("{} = {printed} # file f line 2", key.name));

@@ -75,8 +75,8 @@ pub(crate) struct RunArgs {
     pub(crate) quiet: bool,
 
     /// Form of messages on standard error
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
-    pub(crate) output: Form,
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = SayForm::Text)]
+    pub(crate) output: SayForm,
 
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
@@ -95,7 +95,7 @@ pub(crate) enum OnLoss {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum SayForm {
     /// Lines for people
     Text,
     /// A JSON object a line

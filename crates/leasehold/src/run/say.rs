@@ -7,13 +7,13 @@ use std::time::Duration;
 use leasehold_client::Progress;
 use serde_json::{Value, json};
 
-use super::args::Form;
+use super::args::SayForm;
 
 /// After these, and then every minute, a log gets a line about the wait.
 const LINES_AFTER_S: [u64; 3] = [1, 10, 30];
 
 pub(super) struct Voice {
-    form: Form,
+    form: SayForm,
     is_quiet: bool,
     is_live: bool,
     /// There is a live line on the terminal.
@@ -23,8 +23,8 @@ pub(super) struct Voice {
 }
 
 impl Voice {
-    pub(super) fn new(form: Form, is_quiet: bool) -> Voice {
-        let is_live = form == Form::Text && std::io::stderr().is_terminal();
+    pub(super) fn new(form: SayForm, is_quiet: bool) -> Voice {
+        let is_live = form == SayForm::Text && std::io::stderr().is_terminal();
         Voice { form, is_quiet, is_live, is_line_open: false, lines: 0 }
     }
 
@@ -43,8 +43,8 @@ impl Voice {
     fn tell(&mut self, event: &str, text: &str, mut members: Value) {
         self.erase();
         let line = match self.form {
-            Form::Text => format!("leasehold: {text}\n"),
-            Form::Json => {
+            SayForm::Text => format!("leasehold: {text}\n"),
+            SayForm::Json => {
                 members["event"] = event.into();
                 members["message"] = text.into();
                 format!("{members}\n")

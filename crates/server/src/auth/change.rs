@@ -44,13 +44,13 @@ impl Audited {
     /// refused.
     pub(crate) fn begin(
         log: &Arc<AuditLog>,
-        change: Option<Change<'_>>,
+        change: Option<AskedChange<'_>>,
         identity: Identity,
         client: IpAddr,
         request: &RequestId,
         (driver, digester): (&Handle, &Digester),
     ) -> Result<Option<Box<Audited>>, Problem> {
-        let Some(Change { action, on, lock_client }) = change else { return Ok(None) };
+        let Some(AskedChange { action, on, lock_client }) = change else { return Ok(None) };
         let resource = match on {
             On::Resource(resource) | On::Key(PublicKey::Named(resource)) => Some(shown(resource, digester)),
             On::Key(PublicKey::Pool(digest)) => Some(format!("pool:{digest}")),
@@ -134,16 +134,16 @@ fn shown(resource: &ResourceKey, digester: &Digester) -> String {
 
 /// The change that a call asks for.
 #[derive(Debug)]
-pub(crate) struct Change<'a> {
+pub(crate) struct AskedChange<'a> {
     action: &'static str,
     on: On<'a>,
     /// For a lock: the name under which it is held.
     lock_client: Option<Arc<str>>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> AskedChange<'a> {
     pub(crate) fn new(action: &'static str, on: On<'a>) -> Self {
-        Change { action, on, lock_client: None }
+        AskedChange { action, on, lock_client: None }
     }
 }
 
@@ -156,9 +156,9 @@ pub(crate) enum On<'a> {
 }
 
 /// The change that a command makes, if it makes one.
-pub(crate) fn change_by(command: &Command) -> Option<Change<'_>> {
+pub(crate) fn change_by(command: &Command) -> Option<AskedChange<'_>> {
     let (action, on) = action_of(command)?;
-    Some(Change { action, on, lock_client: lock_client(command) })
+    Some(AskedChange { action, on, lock_client: lock_client(command) })
 }
 
 fn action_of(command: &Command) -> Option<(&'static str, On<'_>)> {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use http::request::Parts;
-use leasehold_auth::login::by_token::Begun;
+use leasehold_auth::login::by_token::TokenSession;
 use leasehold_auth::sign_on::Looked;
 use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
 
@@ -32,7 +32,7 @@ pub(crate) use audit::Audit;
 pub use audit::reloaded;
 pub(crate) use authorize::{authorize, sign_command, sign_key};
 pub(crate) use caller::Caller;
-pub(crate) use change::{Audited, Change, On, change_by};
+pub(crate) use change::{AskedChange, Audited, On, change_by};
 pub(crate) use need::{Guarded, Need, need_of, public_target};
 pub(crate) use origin::{cross_site, is_same_origin};
 pub(crate) use standing::Standing;
@@ -99,7 +99,7 @@ impl Guard {
         settings: &Settings,
         now: Now,
         counted: &SignIns,
-    ) -> Result<Begun, Problem> {
+    ) -> Result<TokenSession, Problem> {
         let begun = sign_on.begin_session(token, &from.evidence(headers, settings.is_encrypted(), now));
         begun.map_err(|refused| {
             counted.refused(source_of(&refused), false);

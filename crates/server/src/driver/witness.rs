@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use leasehold_engine::{Totals, Wall};
-use leasehold_journal::{Batch, Epoch, Happened, History, Position, Sizes};
+use leasehold_journal::{Batch, Epoch, Happened, Position, Retold, Sizes};
 
 /// Called for every change, mostly on the committer's thread: an implementation is brief and never waits.
 pub trait Witness: Debug + Send + Sync {
@@ -36,7 +36,7 @@ pub struct Beginning {
     pub partition: u32,
     pub epoch: Epoch,
     pub head: Position,
-    pub history: History,
+    pub history: Retold,
     /// Where the data has one, so that digests stay the same.
     pub secret: Option<[u8; 32]>,
     pub wall: Wall,

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Reply;
+use super::Envelope;
 use crate::http::json::to_bytes;
 use crate::http::json::value::May;
 use crate::http::{Body, Code, response};
-use crate::openapi::Answer;
+use crate::openapi::AnswerDoc;
 
 pub(crate) const WORDS: [&str; 5] = ["returned", "expired", "revoked", "withdrawn", "deleted"];
 
@@ -30,10 +30,10 @@ pub(crate) fn answer(
     code: Code,
     error: &str,
     how: Option<Ending>,
-    reply: &Reply<'_>,
+    envelope: &Envelope<'_>,
 ) -> Response<Body> {
     let body = to_bytes(&EndedError { error, code, ended: May(how.map(word)) });
-    reply.positioned(response::json(status, reply.id, body))
+    envelope.positioned(response::json(status, envelope.id, body))
 }
 
 /// An error about a lease or claim that has ended.
@@ -48,6 +48,6 @@ pub(crate) struct EndedError<'a> {
 }
 
 /// `answer` for the OpenAPI document.
-pub(crate) fn key_spent(says: &'static str, example: &str) -> Answer {
-    Answer::shape::<EndedError<'_>>(says, &json!({"error": example, "code": "key_spent", "ended": "returned"}))
+pub(crate) fn key_spent(says: &'static str, example: &str) -> AnswerDoc {
+    AnswerDoc::shape::<EndedError<'_>>(says, &json!({"error": example, "code": "key_spent", "ended": "returned"}))
 }

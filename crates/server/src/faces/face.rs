@@ -10,7 +10,7 @@ use http::{Method, Response};
 
 use super::class::Class;
 use super::health::{Queueing, Readiness};
-use crate::auth::{Admission, Caller, Change, From, Guard, Need};
+use crate::auth::{Admission, AskedChange, Caller, From, Guard, Need};
 use crate::driver::Handle;
 use crate::http::router::Params;
 use crate::http::{Body, Problem, RequestId};
@@ -84,7 +84,7 @@ pub(crate) trait Face {
     fn need(call: &Self::Call) -> Need<'_>;
 
     /// The change that a call asks for, as the audit log names it; `None` when it changes nothing.
-    fn change(_call: &Self::Call) -> Option<Change<'_>> {
+    fn change(_call: &Self::Call) -> Option<AskedChange<'_>> {
         None
     }
 

@@ -8,7 +8,7 @@ use http::Response;
 use super::class::{Audience, Class};
 use super::face::{Face, Received, Service};
 use super::{claims, dashboard, docs, fleetlock, health, lock, pools, sign_on, terraform, watch};
-use crate::auth::{Admission, Caller, Change, From, Guarded, Need};
+use crate::auth::{Admission, AskedChange, Caller, From, Guarded, Need};
 use crate::http::router;
 use crate::http::{Body, Problem, RequestId};
 use crate::metrics::Dialect;
@@ -90,7 +90,7 @@ macro_rules! faces {
         }
 
         impl Call {
-            pub(crate) fn change(&self) -> Option<Change<'_>> {
+            pub(crate) fn change(&self) -> Option<AskedChange<'_>> {
                 match self {
                     $(Call::$name(call) => <$face>::change(call)),+
                 }
@@ -132,7 +132,7 @@ faces! {
     Watch: watch::Watch,
     Dashboard: dashboard::Dashboard,
     Docs: docs::Docs,
-    SignOn: sign_on::SignOn,
+    SignOn: sign_on::SignOnFace,
     Health: health::Health,
 }
 

@@ -49,13 +49,13 @@ pub(crate) use crate::driver::fresh_claim_id;
 use crate::driver::{Answered, Handle, Stamp};
 use crate::http::response::{PARTITION, POSITIONS};
 use crate::http::{Body, Problem, Receipt, RequestId, response};
-use crate::watch::bookmark::{Bookmark, Mark};
+use crate::watch::bookmark::{Bookmark, EventPlace};
 
 /// The part of a call that every dialect needs again for its answer.
 #[derive(Debug)]
-pub(crate) struct Reply<'a> {
+pub(crate) struct Envelope<'a> {
     pub(crate) id: &'a RequestId,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Stamps,
     /// Service time when the call came.
     pub(crate) asked_at: Time,
     /// Hands the claim back that the answer tells of, unless the answer leaves.
@@ -67,7 +67,7 @@ pub(crate) fn ask<'a, 'd>(
     driver: &'d Handle,
     request: Request,
     id: &'a RequestId,
-) -> impl Future<Output = (Reply<'a>, Result<leasehold_engine::Reply, Denial>)> + use<'a, 'd> {
+) -> impl Future<Output = (Envelope<'a>, Result<leasehold_engine::Reply, Denial>)> + use<'a, 'd> {
     let listening = driver.call(request);
     let asked_at = listening.asked_at;
     async move {
@@ -76,8 +76,8 @@ pub(crate) fn ask<'a, 'd>(
             let driver = driver.clone();
             Receipt::or_else(move || driver.hand_back(stamp.partition, claim))
         });
-        let seen = if driver.has_many() { Seen::OneOfMany(stamp) } else { Seen::One(stamp) };
-        (Reply { id, seen, asked_at, receipt }, answer)
+        let seen = if driver.has_many() { Stamps::OneOfMany(stamp) } else { Stamps::One(stamp) };
+        (Envelope { id, seen, asked_at, receipt }, answer)
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn ask_in(
 
 /// The places of an answer in the orders of the partitions that it comes from.
 #[derive(Clone, Debug)]
-pub(crate) enum Seen {
+pub(crate) enum Stamps {
     /// There is one partition.
     One(Stamp),
     OneOfMany(Stamp),
@@ -101,27 +101,27 @@ pub(crate) enum Seen {
     Many(Vec<Stamp>),
 }
 
-impl Seen {
+impl Stamps {
     /// Of an answer that looked at these partitions.
-    pub(crate) fn all(driver: &Handle, mut stamps: Vec<Stamp>) -> Seen {
+    pub(crate) fn all(driver: &Handle, mut stamps: Vec<Stamp>) -> Stamps {
         match stamps.as_slice() {
-            [stamp] if !driver.has_many() => Seen::One(*stamp),
-            [stamp] => Seen::OneOfMany(*stamp),
+            [stamp] if !driver.has_many() => Stamps::One(*stamp),
+            [stamp] => Stamps::OneOfMany(*stamp),
             _ => {
                 stamps.sort_by_key(|stamp| stamp.partition);
-                Seen::Many(stamps)
+                Stamps::Many(stamps)
             }
         }
     }
 
     fn mark(&self, headers: &mut HeaderMap) {
         match self {
-            Seen::One(stamp) => response::set_position(headers, header_of(stamp)),
-            Seen::OneOfMany(stamp) => {
+            Stamps::One(stamp) => response::set_position(headers, header_of(stamp)),
+            Stamps::OneOfMany(stamp) => {
                 response::set_position(headers, header_of(stamp));
                 headers.insert(PARTITION, stamp.partition.into());
             }
-            Seen::Many(_) => {
+            Stamps::Many(_) => {
                 let positions = self.to_string();
                 headers.insert(POSITIONS, positions.try_into().expect("digits and a few other characters"));
             }
@@ -130,12 +130,12 @@ impl Seen {
 }
 
 /// `3.41`, or with several partitions `1:3.41,2:3.77`.
-impl fmt::Display for Seen {
+impl fmt::Display for Stamps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Seen::One(Stamp { epoch, position, .. }) => write!(f, "{epoch}.{position}"),
-            Seen::OneOfMany(stamp) => Mark::from(*stamp).fmt(f),
-            Seen::Many(stamps) => Bookmark(stamps.iter().copied().map(Mark::from).collect()).fmt(f),
+            Stamps::One(Stamp { epoch, position, .. }) => write!(f, "{epoch}.{position}"),
+            Stamps::OneOfMany(stamp) => EventPlace::from(*stamp).fmt(f),
+            Stamps::Many(stamps) => Bookmark(stamps.iter().copied().map(EventPlace::from).collect()).fmt(f),
         }
     }
 }
@@ -146,25 +146,25 @@ pub(crate) fn ask_about<'a, 'd, S>(
     request: Request,
     id: &'a RequestId,
     subject: S,
-    show: impl FnOnce(&S, &Reply<'a>, Result<leasehold_engine::Reply, Denial>) -> Result<Response<Body>, Problem>,
+    show: impl FnOnce(&S, &Envelope<'a>, Result<leasehold_engine::Reply, Denial>) -> Result<Response<Body>, Problem>,
 ) -> impl Future<Output = Result<Response<Body>, Problem>> {
     let asking = ask(driver, request, id);
     async move {
-        let (reply, answer) = asking.await;
-        reply.word(|reply| show(&subject, reply, answer))
+        let (envelope, answer) = asking.await;
+        envelope.word(|envelope| show(&subject, envelope, answer))
     }
 }
 
-impl<'a> Reply<'a> {
+impl<'a> Envelope<'a> {
     /// To a call that was put to several partitions and made no claim.
-    pub(crate) fn gathered(id: &'a RequestId, seen: Seen) -> Self {
-        Reply { id, seen, asked_at: Time::default(), receipt: None }
+    pub(crate) fn gathered(id: &'a RequestId, seen: Stamps) -> Self {
+        Envelope { id, seen, asked_at: Time::default(), receipt: None }
     }
 
     /// Words the answer, and has its claim handed back if it never leaves.
     pub(crate) fn word(
         mut self,
-        show: impl FnOnce(&Reply<'a>) -> Result<Response<Body>, Problem>,
+        show: impl FnOnce(&Envelope<'a>) -> Result<Response<Body>, Problem>,
     ) -> Result<Response<Body>, Problem> {
         let receipt = self.receipt.take();
         let mut response = show(&self)?;

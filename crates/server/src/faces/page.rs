@@ -9,7 +9,7 @@ use http::header::{
 use http::{Response, StatusCode};
 
 use crate::http::{Body, Problem, RequestId, response};
-use crate::openapi::{Answer, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, Operation, Schema, Tag};
 
 /// Everything from here, nothing inline, and no site may put the page into a frame.
 const POLICY: &str =
@@ -43,16 +43,16 @@ impl File {
 
 /// The wanted file, and whether the caller has it already.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct PageFile {
     content_type: &'static str,
     bytes: Bytes,
     etag: String,
     is_known: bool,
 }
 
-impl Wanted {
+impl PageFile {
     pub(crate) fn file(file: &'static File, headers: &HeaderMap) -> Self {
-        Wanted::bytes(file.content_type(), Bytes::from_static(file.bytes), headers)
+        PageFile::bytes(file.content_type(), Bytes::from_static(file.bytes), headers)
     }
 
     pub(crate) fn bytes(content_type: &'static str, bytes: Bytes, headers: &HeaderMap) -> Self {
@@ -60,11 +60,11 @@ impl Wanted {
         let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
         let mut known = known.flat_map(|value| value.split(',')).map(|tag| tag.trim().trim_start_matches("W/"));
         let is_known = known.any(|tag| tag == etag || tag == "*");
-        Wanted { content_type, bytes, etag, is_known }
+        PageFile { content_type, bytes, etag, is_known }
     }
 
     pub(crate) fn answer(self, id: &RequestId) -> Response<Body> {
-        let Wanted { content_type, bytes, etag, is_known } = self;
+        let PageFile { content_type, bytes, etag, is_known } = self;
         let mut response = if is_known {
             response::empty(StatusCode::NOT_MODIFIED, id)
         } else {
@@ -109,16 +109,16 @@ pub(crate) fn file(id: &'static str, summary: &'static str) -> Operation {
         .path("file", "Its name.", Schema::string().example("index.html"))
         .answers(200, found("The file.", "*/*"))
         .answers(304, kept())
-        .answers(404, Answer::error("There is no such file.", "no such path"))
+        .answers(404, AnswerDoc::error("There is no such file.", "no such path"))
 }
 
-fn found(says: &'static str, content_type: &str) -> Answer {
-    Answer::text(says, content_type).header("ETag").header("Cache-Control").header("Content-Security-Policy")
+fn found(says: &'static str, content_type: &str) -> AnswerDoc {
+    AnswerDoc::text(says, content_type).header("ETag").header("Cache-Control").header("Content-Security-Policy")
 }
 
 /// The answer to a caller that has the file already.
-pub(crate) fn kept() -> Answer {
-    Answer::empty("The caller has it already (`If-None-Match`).").header("ETag").header("Cache-Control")
+pub(crate) fn kept() -> AnswerDoc {
+    AnswerDoc::empty("The caller has it already (`If-None-Match`).").header("ETag").header("Cache-Control")
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     fn a_caller_that_has_it_gets_no_body() {
         let known = |value: &str| {
             let headers = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap())]);
-            Wanted::bytes("text/plain", Bytes::from_static(b"a"), &headers).is_known
+            PageFile::bytes("text/plain", Bytes::from_static(b"a"), &headers).is_known
         };
         let tag = etag(b"a");
         assert!(known(&tag) && known(&format!("\"x\", W/{tag}")) && known("*"));

@@ -163,7 +163,7 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
         let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
             let answering = Answering::one_of_many(streams.begin());
             let response = Arc::clone(&shared.handler).handle(request, peer.clone());
-            Answer { response, unsent: unsent.clone(), answering: Some(answering) }
+            TrackedAnswer { response, unsent: unsent.clone(), answering: Some(answering) }
         });
         // On the heap, as every connection's task would have room for this one's size.
         let share = shared.streams.take_upto(peer.addr.ip(), H2_STREAMS_MAX);
@@ -174,7 +174,7 @@ pub(super) async fn drive<H: Handler, D: Door>(shared: Arc<Shared<H>>, door: D, 
     } else {
         let service = service_fn(|request: http::Request<hyper::body::Incoming>| {
             let response = Arc::clone(&shared.handler).handle(request, peer.clone());
-            Answer { response, unsent: &shared.limits.unsent, answering: Some(Answering::one(&activity)) }
+            TrackedAnswer { response, unsent: &shared.limits.unsent, answering: Some(Answering::one(&activity)) }
         });
         let Protocols { http1, http1_in_tls } = &shared.protocols;
         // A peer can end its side within TLS, of which the socket knows nothing.
@@ -256,7 +256,7 @@ impl<H> Watch<'_, H> {
 pin_project! {
     /// The handler's answer, with a body that is tracked. An `async` block would do the same and hold the handler's
     /// future twice, in memory that every parked connection pays for.
-    struct Answer<F, U> {
+    struct TrackedAnswer<F, U> {
         #[pin]
         response: F,
         unsent: U,
@@ -264,7 +264,7 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Response<Body>>, U: Borrow<Unsent>> Future for Answer<F, U> {
+impl<F: Future<Output = Response<Body>>, U: Borrow<Unsent>> Future for TrackedAnswer<F, U> {
     type Output = Result<Response<TrackedBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

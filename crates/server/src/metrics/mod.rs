@@ -59,7 +59,7 @@ pub(crate) struct Metrics {
     requests: Requests,
     pub(crate) sign_ins: SignIns,
     pub(crate) connections: Connections,
-    pub(crate) events: Events,
+    pub(crate) events: EventMetrics,
 
     // The changes of claims.
     grants: PerKind<Counter>,
@@ -117,7 +117,7 @@ pub(crate) struct Connections {
 
 /// The readers of the event stream.
 #[derive(Debug)]
-pub(crate) struct Events {
+pub(crate) struct EventMetrics {
     pub(crate) readers: Gauge,
     /// Events put into the ring.
     pub(crate) told: Counter,
@@ -127,7 +127,7 @@ pub(crate) struct Events {
     pub(crate) readers_cut: Counter,
 }
 
-impl Events {
+impl EventMetrics {
     /// The present numbers; the ring counts told and dropped events.
     pub(crate) fn count(&self, readers: usize, counts: Counts) {
         self.readers.set(readers as u64);
@@ -199,7 +199,7 @@ impl Metrics {
                     "When the certificate in use expires, as seconds since 1970, 0 without TLS",
                 ),
             },
-            events: Events {
+            events: EventMetrics {
                 readers: gauge(r, "event_readers", "Readers of the event stream"),
                 told: counter(r, "events", "Events put into the ring for readers of the stream"),
                 dropped: counter(r, "events_dropped", "Events no reader can resume from any more (events_kept)"),

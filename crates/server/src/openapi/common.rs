@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::operation::Answer;
+use super::operation::AnswerDoc;
 use super::schema::Schema;
 use crate::http::Code;
 use crate::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
@@ -81,59 +81,59 @@ pub(crate) fn responses() -> Map<String, Value> {
     ANSWERS.into_iter().map(|(status, name, _)| (name.to_owned(), coded(status).into_value())).collect()
 }
 
-fn coded(status: u16) -> Answer {
+fn coded(status: u16) -> AnswerDoc {
     let mut answer = answer(status);
     answer.code_example(status);
     answer
 }
 
-fn answer(status: u16) -> Answer {
+fn answer(status: u16) -> AnswerDoc {
     match status {
-        400 => Answer::error(
+        400 => AnswerDoc::error(
             "The call makes no sense. The sentence names the field at fault, its problem and what is allowed.",
             "ttl must be a number of seconds above 0, got \"soon\"",
         ),
-        401 => Answer::error(
+        401 => AnswerDoc::error(
             "Where callers sign on: this one has not, or with something that is wrong.",
             "the API token is unknown or was revoked",
         )
         .header("WWW-Authenticate"),
-        403 => Answer::error(
+        403 => AnswerDoc::error(
             "Where callers sign on: this one may not do that, and the sentence names the action that is missing. Or a web page of \
              another site asks for a change.",
             "ci needs the action 'acquire' on claim 'db/migrations'",
         )
         .header("WWW-Authenticate"),
-        421 => Answer::error(
+        421 => AnswerDoc::error(
             "The host name is none of the service's: on loopback it answers to `localhost`, its addresses and `allowed_hosts`.",
             "host \"evil.example\" is no name of this service, allowed_hosts says which are",
         ),
-        429 => Answer::error(
+        429 => AnswerDoc::error(
             "Where callers sign on: too many requests of one caller, or failed attempts from one address.",
             "ci sends more requests a second than it may",
         )
         .header("Retry-After"),
         405 => {
-            Answer::error("Another method works here, see `Allow`.", "method POST is not allowed here, use GET, HEAD")
+            AnswerDoc::error("Another method works here, see `Allow`.", "method POST is not allowed here, use GET, HEAD")
                 .header("Allow")
         }
-        408 => Answer::error("The body did not arrive in time.", "the body did not arrive within 10 s"),
-        413 => Answer::error("The body is too large.", "the body is too large, at most 65536 bytes are allowed"),
-        414 => Answer::error("The URI is too long.", "the URI has 5000 bytes, at most 4096 are allowed"),
-        415 => Answer::error(
+        408 => AnswerDoc::error("The body did not arrive in time.", "the body did not arrive within 10 s"),
+        413 => AnswerDoc::error("The body is too large.", "the body is too large, at most 65536 bytes are allowed"),
+        414 => AnswerDoc::error("The URI is too long.", "the URI has 5000 bytes, at most 4096 are allowed"),
+        415 => AnswerDoc::error(
             "The body is encoded. JSON is read whatever type is declared, but as it is.",
             "content-encoding is not supported, send the body as it is",
         ),
         431 => {
-            Answer::error("The headers are too long.", "the headers have 20000 bytes in all, at most 16384 are allowed")
+            AnswerDoc::error("The headers are too long.", "the headers have 20000 bytes in all, at most 16384 are allowed")
         }
-        502 => Answer::error(
+        502 => AnswerDoc::error(
             "The store did not confirm the write in time. Nothing was promised and it is safe to retry; what was asked for is \
              given back by itself if it lands later.",
             "the store did not confirm the write in time; nothing was promised, it is safe to retry",
         )
         .header("Retry-After"),
-        503 => Answer::error("Starting, shutting down, or a limit is reached.", "shutting down")
+        503 => AnswerDoc::error("Starting, shutting down, or a limit is reached.", "shutting down")
             .coded(Code::ShuttingDown)
             .header("Retry-After"),
         other => unreachable!("{other} is not in the table"),

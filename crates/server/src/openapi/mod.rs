@@ -5,5 +5,5 @@ pub(crate) mod common;
 mod operation;
 mod schema;
 
-pub(crate) use operation::{Answer, Operation, Tag};
+pub(crate) use operation::{AnswerDoc, Operation, Tag};
 pub(crate) use schema::{NamedSchema, Schema};

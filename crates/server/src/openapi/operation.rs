@@ -89,14 +89,14 @@ pub(crate) struct Operation {
     description: String,
     parameters: Vec<Value>,
     body: Option<Value>,
-    answers: BTreeMap<u16, Answer>,
+    answers: BTreeMap<u16, AnswerDoc>,
     /// `true` if it goes through the engine, and so depends on the store and on limits.
     is_durable: bool,
 }
 
 /// An answer of an operation.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerDoc {
     description: &'static str,
     content: Map<String, Value>,
     headers: Map<String, Value>,
@@ -176,7 +176,7 @@ impl Operation {
     }
 
     #[must_use]
-    pub(crate) fn answers(mut self, status: u16, mut answer: Answer) -> Self {
+    pub(crate) fn answers(mut self, status: u16, mut answer: AnswerDoc) -> Self {
         answer.code_example(status);
         let earlier = self.answers.insert(status, answer);
         assert!(earlier.is_none(), "{} answers {status} twice", self.id);
@@ -212,26 +212,26 @@ impl Operation {
     }
 }
 
-impl Answer {
+impl AnswerDoc {
     /// Without a body.
     pub(crate) fn empty(description: &'static str) -> Self {
-        Answer { description, content: Map::new(), headers: Map::new(), links: Map::new() }
+        AnswerDoc { description, content: Map::new(), headers: Map::new(), links: Map::new() }
     }
 
     /// JSON that fits `schema`.
     pub(crate) fn json(description: &'static str, schema: Schema, example: &Value) -> Self {
         let content = json!({"schema": Value::from(schema), "example": example});
-        Answer::empty(description).content("application/json", content)
+        AnswerDoc::empty(description).content("application/json", content)
     }
 
     /// JSON as this struct is written.
     pub(crate) fn shape<T: JsonSchema>(description: &'static str, example: &Value) -> Self {
-        Answer::json(description, Schema::to::<T>(), example)
+        AnswerDoc::json(description, Schema::to::<T>(), example)
     }
 
     /// Text of another type.
     pub(crate) fn text(description: &'static str, content_type: &str) -> Self {
-        Answer::empty(description).content(content_type, json!({"schema": {"type": "string"}}))
+        AnswerDoc::empty(description).content(content_type, json!({"schema": {"type": "string"}}))
     }
 
     /// The same in yet another type.
@@ -242,7 +242,7 @@ impl Answer {
 
     /// The usual error. Its example has the usual code of its status.
     pub(crate) fn error(description: &'static str, example: &str) -> Self {
-        Answer::json(description, Schema::to::<ErrorBody<'_>>(), &json!({"error": example}))
+        AnswerDoc::json(description, Schema::to::<ErrorBody<'_>>(), &json!({"error": example}))
     }
 
     /// Another code than the usual one of its status.

@@ -9,30 +9,30 @@ use crate::driver::Stamp;
 
 /// The place in the history of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct EventPlace {
     /// Named where there are several.
     pub(crate) partition: Option<u32>,
     pub(crate) id: EventId,
 }
 
-impl Mark {
+impl EventPlace {
     /// `3.41` or `1:3.41`.
-    fn parse(text: &str) -> Option<Mark> {
+    fn parse(text: &str) -> Option<EventPlace> {
         let Some((partition, id)) = text.split_once(':') else {
-            return Some(Mark { partition: None, id: EventId::parse(text)? });
+            return Some(EventPlace { partition: None, id: EventId::parse(text)? });
         };
         let partition = partition.parse().ok().filter(|_| partition.bytes().all(|byte| byte.is_ascii_digit()))?;
-        Some(Mark { partition: Some(partition), id: EventId::parse(id)? })
+        Some(EventPlace { partition: Some(partition), id: EventId::parse(id)? })
     }
 }
 
-impl From<Stamp> for Mark {
-    fn from(Stamp { partition, epoch, position }: Stamp) -> Mark {
-        Mark { partition: Some(partition), id: EventId { epoch, position } }
+impl From<Stamp> for EventPlace {
+    fn from(Stamp { partition, epoch, position }: Stamp) -> EventPlace {
+        EventPlace { partition: Some(partition), id: EventId { epoch, position } }
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for EventPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.partition {
             Some(partition) => write!(f, "{partition}:{}", self.id),
@@ -43,11 +43,11 @@ impl fmt::Display for Mark {
 
 /// A mark in each partition that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bookmark(pub(crate) Vec<Mark>);
+pub(crate) struct Bookmark(pub(crate) Vec<EventPlace>);
 
 impl Bookmark {
     pub(crate) fn parse(text: &str) -> Option<Bookmark> {
-        text.split(',').map(Mark::parse).collect::<Option<Vec<_>>>().map(Bookmark)
+        text.split(',').map(EventPlace::parse).collect::<Option<Vec<_>>>().map(Bookmark)
     }
 
     /// The place in this partition, if the bookmark has one there.

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_engine::{Totals, Wall};
-use leasehold_journal::{Epoch, Happened, History, Position};
+use leasehold_journal::{Epoch, Happened, Position, Retold};
 use tokio::sync::{Notify, Semaphore};
 
-use super::bookmark::Mark;
+use super::bookmark::EventPlace;
 use super::ring::{EventId, Ring};
 use super::series::{Series, Window};
 use crate::http::Shares;
@@ -61,8 +61,8 @@ pub(crate) struct Placed {
 
 impl Placed {
     /// Its own id.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { partition: self.partition, id: EventId::of(&self.happened) }
+    pub(crate) fn mark(&self) -> EventPlace {
+        EventPlace { partition: self.partition, id: EventId::of(&self.happened) }
     }
 }
 
@@ -93,7 +93,7 @@ impl Events {
         }
     }
 
-    pub(crate) fn begin(&self, partition: u32, epoch: Epoch, head: Position, history: History, wall: Wall) {
+    pub(crate) fn begin(&self, partition: u32, epoch: Epoch, head: Position, history: Retold, wall: Wall) {
         self.kept().rings[partition as usize].begin(epoch, head, history, wall);
     }
 

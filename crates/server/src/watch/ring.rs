@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use leasehold_engine::{Effect, Names, Wall, What};
-use leasehold_journal::{Epoch, Happened, History, Position};
+use leasehold_journal::{Epoch, Happened, Position, Retold};
 
 /// Room for an event and its names, on average. Names of a kilobyte each make the ring hold fewer events, not more
 /// bytes.
@@ -80,8 +80,8 @@ impl Ring {
     }
 
     /// The partition starts: with the past events of the journal, under a new epoch.
-    pub(crate) fn begin(&mut self, epoch: Epoch, head: Position, history: History, now: Wall) {
-        let History { events, complete_after, reigns } = history;
+    pub(crate) fn begin(&mut self, epoch: Epoch, head: Position, history: Retold, now: Wall) {
+        let Retold { events, complete_after, reigns } = history;
         self.complete_after = complete_after;
         self.complete_since = events.front().map_or(now, |oldest| oldest.wall);
         self.reigns = reigns.into_iter().chain([(epoch, head)]).collect();

@@ -20,14 +20,14 @@ pub(crate) struct Request {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawAnswer {
     pub(crate) status: String,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl RawAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| *known == name.to_ascii_lowercase()).map(|(_, value)| &**value)
     }
@@ -61,7 +61,7 @@ impl Request {
 }
 
 impl Sent {
-    pub(crate) fn answer(self) -> io::Result<Answer> {
+    pub(crate) fn answer(self) -> io::Result<RawAnswer> {
         let mut reader = BufReader::new(self.stream);
         let first = line(&mut reader)?;
         let status = first.split(' ').nth(1).ok_or(io::ErrorKind::InvalidData)?.to_owned();
@@ -73,7 +73,7 @@ impl Sent {
                 None => break,
             }
         }
-        let mut answer = Answer { status, headers, body: String::new() };
+        let mut answer = RawAnswer { status, headers, body: String::new() };
         let length = answer.header("content-length").map_or(0, |text| text.parse().expect("a length is a number"));
         if self.method != "HEAD" {
             reader.take(length).read_to_string(&mut answer.body)?;

@@ -9,7 +9,7 @@ use leasehold_server::document::document;
 use leasehold_server::{Audience, Settings};
 use serde_json::{Value, json};
 
-use crate::client::Answer;
+use crate::client::RawAnswer;
 
 /// Where methods stand that OpenAPI has no place for.
 const ADDITIONAL: &str = "x-additionalOperations";
@@ -34,8 +34,8 @@ pub(crate) fn contract() -> &'static Contract {
 
 impl Contract {
     /// The fault of an answer. A call to a path or with a method that is not served has no operation to compare with.
-    pub(crate) fn fault(&self, method: &str, target: &str, answer: &Answer, has_many: bool) -> Option<String> {
-        let Answer { status, body, .. } = answer;
+    pub(crate) fn fault(&self, method: &str, target: &str, answer: &RawAnswer, has_many: bool) -> Option<String> {
+        let RawAnswer { status, body, .. } = answer;
         let Some((id, operation)) = self.operation(method, target) else {
             let is_unserved = matches!(&**status, "404" | "405" | "414" | "431" | "400");
             return (!is_unserved).then(|| format!("the document has no operation that answers {status}"));

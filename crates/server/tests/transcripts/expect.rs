@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::client::{Answer, Request};
+use crate::client::{RawAnswer, Request};
 use crate::script::Expected;
 
 /// Longer bodies are cut into lines.
@@ -73,7 +73,7 @@ impl Names {
     }
 
     /// The difference of an answer; `None` if there is none.
-    pub(crate) fn check(&mut self, expected: &Expected, answer: &Answer) -> Option<String> {
+    pub(crate) fn check(&mut self, expected: &Expected, answer: &RawAnswer) -> Option<String> {
         let mut wrong = String::new();
         let mut differs = |what: &str, expected: &str, actual: &str| {
             let _ = write!(wrong, "  {what}\n    expected {expected}\n    actual   {actual}\n");
@@ -162,7 +162,7 @@ impl Names {
     }
 
     /// The answer as a transcript would have it, asking for the same headers.
-    pub(crate) fn write(&mut self, name: Option<&str>, expected: &Expected, answer: &Answer) -> Vec<String> {
+    pub(crate) fn write(&mut self, name: Option<&str>, expected: &Expected, answer: &RawAnswer) -> Vec<String> {
         let name = name.map_or(String::new(), |name| format!("{name} "));
         let mut lines = vec![format!("< {name}{}", answer.status)];
         for (name, value) in &expected.headers {

@@ -10,7 +10,7 @@ use leasehold_engine::{
 use leasehold_journal::record::decode_batch;
 use leasehold_journal::{Batch, Clocks, Denial, Epoch, Partition, PartitionLimits, Position, Request, Ticket, Told};
 
-use super::{Callers, Step, UNIT_US, Wish};
+use super::{CallerWish, Callers, Step, UNIT_US};
 
 /// The state of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
     }
 
     fn ask(&mut self, n: usize) {
-        let Wish { client, key, ttl, wait } = self.scope.wishes[n];
+        let CallerWish { client, key, ttl, wait } = self.scope.wishes[n];
         let resource = self.scope.resource.clone();
         let (patience, listen_us) = match resource.kind() {
             Kind::Claim => (Patience::Standing, wait * UNIT_US),
@@ -223,7 +223,7 @@ impl<'a> Bench<'a> {
 
     /// Returns whether a live claim exists under this caller's key or, for a lock, its name.
     fn has_its_own(&self, n: usize) -> bool {
-        let Wish { client, key, .. } = self.scope.wishes[n];
+        let CallerWish { client, key, .. } = self.scope.wishes[n];
         let is_lock = self.scope.resource.kind() == Kind::Lock;
         self.partition.engine().facts().iter().any(|fact| match fact {
             Fact::Claim(claim) if matches!(claim.status, Status::Waiting | Status::Active) => {

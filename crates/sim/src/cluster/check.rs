@@ -5,7 +5,7 @@ use leasehold_engine::Command;
 
 use super::ClusterWorld;
 use super::client::CallState;
-use crate::ledger::State;
+use crate::ledger::EntryState;
 use crate::ledger::invariant::{Check, ensure, s15_replay};
 
 impl ClusterWorld {
@@ -93,9 +93,11 @@ impl ClusterWorld {
             let Some(entry) = entry.filter(|entry| entry.ended.is_none() && !entry.seen) else { continue };
             let is_same = self.machines[call.machine].boot == call.boot;
             let is_left = match call.state {
-                CallState::GivenUp => is_same && entry.state != State::Lapsed,
+                CallState::GivenUp => is_same && entry.state != EntryState::Lapsed,
                 // Its node died as well: a waiter leaves, a slot is held until its ttl.
-                CallState::Dead => entry.state == State::Waiting && entry.wait_until != leasehold_engine::Time::NEVER,
+                CallState::Dead => {
+                    entry.state == EntryState::Waiting && entry.wait_until != leasehold_engine::Time::NEVER
+                }
                 CallState::Open | CallState::Answered => false,
             };
             ensure(!is_left, "S14", || {

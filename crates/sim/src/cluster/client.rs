@@ -1,6 +1,6 @@
 //! Clients: each has one call at a time, at any machine, and holds at most one lease.
 
-use leasehold_cluster::{Answered, claim_id};
+use leasehold_cluster::{AskAnswer, claim_id};
 use leasehold_engine::{
     Acquire, ClaimId, ClaimStatus, Command, LockNews, Options, Patience, Quota, Refusal, Reply, ResourceKey, Update,
     Wish,
@@ -9,7 +9,7 @@ use leasehold_journal::Denial;
 
 use super::{ClusterWorld, Event, tell};
 use crate::Violation;
-use crate::ledger::State;
+use crate::ledger::EntryState;
 use crate::ledger::invariant::{Check, ensure, s06_durable, s10_fencing};
 
 #[derive(Debug)]
@@ -254,7 +254,7 @@ impl ClusterWorld {
         }
     }
 
-    pub(super) fn answer(&mut self, n: usize, id: u64, answer: Answered) -> Result<(), Violation> {
+    pub(super) fn answer(&mut self, n: usize, id: u64, answer: AskAnswer) -> Result<(), Violation> {
         self.counts.answers += 1;
         self.note(answer.position.0);
         let Some(call) = self.calls.get(&id).cloned() else {
@@ -307,7 +307,7 @@ impl ClusterWorld {
     }
 
     /// The answer must be true, durable, of the latest owner, and of a time after the call was sent.
-    fn check_definite(&self, call: &Call, answer: &Answered, said: Result<Reply, Refusal>) -> Check {
+    fn check_definite(&self, call: &Call, answer: &AskAnswer, said: Result<Reply, Refusal>) -> Check {
         let ledger = &self.ledgers[call.partition as usize];
         let (epoch, position) = (answer.epoch.0, answer.position.0);
         s06_durable::on_answer(ledger, position)?;
@@ -333,7 +333,7 @@ impl ClusterWorld {
         })?;
         if let (Ok(Reply::Returned(false)), Command::Return { claim, .. }) = (&said, &call.command) {
             let ended = ledger.claims.get(claim).map(|entry| entry.state);
-            let is_released = ended == Some(State::Ended(leasehold_engine::Ending::Released));
+            let is_released = ended == Some(EntryState::Ended(leasehold_engine::Ending::Released));
             ensure(!is_released, "S14", || {
                 format!("{claim:?} was released, and its only caller heard that it was not")
             })?;

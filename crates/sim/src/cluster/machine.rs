@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_cluster::{Address, Answered, Birth, Config, Draw, Message, Node, Out};
+use leasehold_cluster::{AskAnswer, Birth, Config, Draw, Message, Node, Out, PeerAddress};
 use leasehold_engine::Wall;
 use leasehold_journal::Clocks;
 
@@ -15,7 +15,7 @@ const TICK_US: u64 = 25_000;
 
 #[derive(Debug)]
 pub(super) struct Machine {
-    pub(super) address: Address,
+    pub(super) address: PeerAddress,
     pub(super) node: Option<Node>,
     /// Counts its starts: what belongs to an earlier one does not arrive.
     pub(super) boot: u64,
@@ -140,7 +140,7 @@ impl ClusterWorld {
         Ok(())
     }
 
-    fn send(&mut self, from: usize, to: &Address, message: Message) -> Result<(), Violation> {
+    fn send(&mut self, from: usize, to: &PeerAddress, message: Message) -> Result<(), Violation> {
         let Some(to) = self.machines.iter().position(|machine| machine.address == *to) else { return Ok(()) };
         self.check_message(from, &message)?;
         let Some(pair) = self.pairs.iter().position(|pair| pair.ends == (from.min(to), from.max(to))) else {
@@ -349,7 +349,7 @@ impl ClusterWorld {
     }
 
     /// The caller of a call that was answered is not there any more.
-    pub(super) fn undelivered(&mut self, n: usize, partition: u32, answer: &Answered) -> Result<(), Violation> {
+    pub(super) fn undelivered(&mut self, n: usize, partition: u32, answer: &AskAnswer) -> Result<(), Violation> {
         let Some(claim) = answer.untold else { return Ok(()) };
         self.counts.undelivered += 1;
         self.drive(n, |node, clocks| node.undelivered(clocks, partition, claim))

@@ -36,7 +36,7 @@ use machine::{Machine, Pair};
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct ClusterReport {
     pub violation: Option<Violation>,
     pub counts: Counts,
     pub story: String,
@@ -150,7 +150,7 @@ use tell;
 
 impl ClusterWorld {
     /// Runs the world of a seed to its end. A panic is a violation like any other.
-    pub fn run(seed: u64, is_told: bool) -> Outcome {
+    pub fn run(seed: u64, is_told: bool) -> ClusterReport {
         let mut world = ClusterWorld::new(seed, is_told);
         let result = std::panic::catch_unwind(AssertUnwindSafe(|| world.run_on()));
         let violation = match result {
@@ -159,7 +159,7 @@ impl ClusterWorld {
             Err(panic) => Some(Violation { invariant: "assertion", what: crate::world::said_in_panic(panic.as_ref()) }),
         };
         world.counts.changes = world.ledgers.iter().map(|ledger| ledger.head).sum();
-        Outcome { violation, counts: world.counts, story: world.story.unwrap_or_default(), digest: world.digest }
+        ClusterReport { violation, counts: world.counts, story: world.story.unwrap_or_default(), digest: world.digest }
     }
 
     fn new(seed: u64, is_told: bool) -> Self {

@@ -7,7 +7,7 @@ use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Kind, ResourceKey, Time,
 use super::When;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum EntryState {
     Waiting,
     Active,
     Grace,
@@ -15,9 +15,9 @@ pub(crate) enum State {
     Ended(Ending),
 }
 
-impl State {
+impl EntryState {
     pub(crate) fn holds(self) -> bool {
-        matches!(self, State::Active | State::Grace | State::Lapsed)
+        matches!(self, EntryState::Active | EntryState::Grace | EntryState::Lapsed)
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
     pub(crate) confirmed: Option<u64>,
     pub(crate) client: Option<Arc<str>>,
     pub(crate) key: Option<IdempotencyKey>,
-    pub(crate) state: State,
+    pub(crate) state: EntryState,
     pub(crate) seen: bool,
     pub(crate) granted: Option<Held>,
     /// The leases of its grant and of every renewal, oldest first.
@@ -114,9 +114,9 @@ impl Entry {
         let kind = self.resource.kind();
         self.forgotten.is_none()
             && match self.state {
-                State::Ended(Ending::HandedBack) => false,
-                State::Ended(_) => kind == Kind::Claim || (kind == Kind::Pool && self.granted.is_some()),
-                State::Waiting | State::Active | State::Grace | State::Lapsed => true,
+                EntryState::Ended(Ending::HandedBack) => false,
+                EntryState::Ended(_) => kind == Kind::Claim || (kind == Kind::Pool && self.granted.is_some()),
+                EntryState::Waiting | EntryState::Active | EntryState::Grace | EntryState::Lapsed => true,
             }
     }
 }

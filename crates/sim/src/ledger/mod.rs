@@ -13,7 +13,7 @@ use leasehold_engine::{ClaimId, Engine, Kind, Limits, Moment, ResourceKey, Time}
 use leasehold_journal::Batch;
 use leasehold_journal::record::decode_batch;
 
-pub(crate) use entry::{Entry, Held, LeaseLog, Row, State};
+pub(crate) use entry::{Entry, EntryState, Held, LeaseLog, Row};
 
 use crate::sometimes::{Rare, RareCounts};
 use invariant::{Check, Violation};

@@ -2,7 +2,7 @@
 
 use leasehold_engine::{Change, ClaimId, Claimed, Ending, Kind, Lease, Moment};
 
-use super::{Asks, Entry, Held, LeaseLog, Ledger, News, Row, State, When, is_lock};
+use super::{Asks, Entry, EntryState, Held, LeaseLog, Ledger, News, Row, When, is_lock};
 use crate::ledger::invariant::{self, Check, ensure};
 use crate::sometimes::Rare;
 
@@ -47,7 +47,7 @@ impl Ledger {
                 let entry = self.entry(*claim)?;
                 entry.seen = true;
                 let was_away = std::mem::take(&mut entry.is_away);
-                if entry.state == State::Waiting {
+                if entry.state == EntryState::Waiting {
                     entry.wait_until = entry.wait_until.max(*wait_until);
                 }
                 let is_owned = entry.client.is_some() && !is_lock(&entry.resource);
@@ -94,7 +94,7 @@ impl Ledger {
                 if is_confirmed {
                     entry.confirmed = Some(position);
                 }
-                entry.state = State::Active;
+                entry.state = EntryState::Active;
                 entry.is_away = false;
                 entry.seen = true;
                 entry.grace_us = lease.grace_us;
@@ -106,31 +106,31 @@ impl Ledger {
                 });
                 self.rare.hit_if(is_confirmed, Rare::GrantConfirmed);
                 self.rare.hit_if(when.is_low, Rare::RenewedWhileDiskLow);
-                self.rare.hit_if(was == State::Grace, Rare::LockRenewedInGrace);
-                self.rare.hit_if(was == State::Lapsed, Rare::LockRenewedAfterGrace);
+                self.rare.hit_if(was == EntryState::Grace, Rare::LockRenewedInGrace);
+                self.rare.hit_if(was == EntryState::Lapsed, Rare::LockRenewedAfterGrace);
             }
             Change::Retimed { claim, ttl_us } => self.entry(*claim)?.ttl_us = *ttl_us,
             Change::GraceBegan { claim } => {
                 let entry = self.entry(*claim)?;
-                ensure(entry.state == State::Active, "S7", || format!("grace of {claim:?}, {:?}", entry.state))?;
+                ensure(entry.state == EntryState::Active, "S7", || format!("grace of {claim:?}, {:?}", entry.state))?;
                 invariant::s08_lease::on_expiry_in_journal(*claim, entry, moment)?;
                 invariant::s09_stalls::on_expiry(*claim, entry, when)?;
-                entry.state = State::Grace;
+                entry.state = EntryState::Grace;
                 news.expired.push((*claim, position, when));
             }
             Change::GraceOver { claim } => {
                 let entry = self.entry(*claim)?;
                 invariant::s08_lease::on_grace_over(*claim, entry, moment)?;
-                entry.state = State::Lapsed;
+                entry.state = EntryState::Lapsed;
             }
             Change::Ended { claim, how } => self.replay_ended(*claim, *how, moment, when, asks, news)?,
             Change::Forgotten { claim } => {
                 let entry = self.entry(*claim)?;
-                let gone = matches!(entry.state, State::Ended(_) | State::Lapsed);
+                let gone = matches!(entry.state, EntryState::Ended(_) | EntryState::Lapsed);
                 ensure(gone, "S4", || format!("{claim:?} was forgotten while {:?}", entry.state))?;
                 entry.forgotten = Some(position);
-                if entry.state == State::Lapsed {
-                    entry.state = State::Ended(Ending::Expired);
+                if entry.state == EntryState::Lapsed {
+                    entry.state = EntryState::Ended(Ending::Expired);
                     entry.ended = Some((position, Ending::Expired));
                     let key = entry.resource.clone();
                     self.live.remove(claim);
@@ -161,7 +161,7 @@ impl Ledger {
             confirmed: None,
             client: client.clone(),
             key: key.clone(),
-            state: State::Waiting,
+            state: EntryState::Waiting,
             seen: false,
             granted: None,
             leases: Vec::new(),
@@ -205,7 +205,7 @@ impl Ledger {
         let is_away = entry.is_away;
         invariant::s05_releases::on_grant(claim, entry)?;
         invariant::s14_unknown::on_grant(claim, entry, asks)?;
-        entry.state = State::Active;
+        entry.state = EntryState::Active;
         entry.granted = Some(held);
         entry.grace_us = lease.grace_us;
         let ttl_us = lease.deadline.since(moment.at);
@@ -228,7 +228,7 @@ impl Ledger {
         let was = entry.state;
         let is_unconfirmed = how == Ending::Expired && entry.is_unconfirmed_at(position);
         let mut is_forgotten = false;
-        let is_live = !matches!(was, State::Ended(_));
+        let is_live = !matches!(was, EntryState::Ended(_));
         ensure(is_live, "S7", || format!("{claim:?} ended twice: {was:?}, then {how:?}"))?;
         match how {
             Ending::Expired => {
@@ -248,14 +248,14 @@ impl Ledger {
             Ending::Withdrawn => news.withdrawn.push((claim, when)),
             Ending::HandedBack => {
                 invariant::s04_grants::on_hand_back(claim, entry, asks)?;
-                if entry.keep_us > 0 && was == State::Waiting {
+                if entry.keep_us > 0 && was == EntryState::Waiting {
                     news.forgotten.push(claim);
                 }
             }
             Ending::Superseded => invariant::s08_lease::on_superseded(claim, entry)?,
             Ending::Deleted => invariant::s07_holder::on_delete(&entry.resource, asks)?,
         }
-        entry.state = State::Ended(how);
+        entry.state = EntryState::Ended(how);
         entry.ended = Some((position, how));
         let is_shared = entry.seen;
         let key = entry.resource.clone();
@@ -274,8 +274,8 @@ impl Ledger {
         rare.hit_if(how == Ending::HandedBack && is_given_up, Rare::HandedBackAfterStoreLate);
         rare.hit_if(how == Ending::HandedBack && is_shared, Rare::SharedHandedBack);
         rare.hit_if(how == Ending::Superseded, Rare::LockSuperseded);
-        rare.hit_if(how == Ending::Deleted && was == State::Waiting, Rare::WaiterDeletedWithPool);
-        rare.hit_if(how == Ending::Deleted && was == State::Active, Rare::PoolDeletedWhileHeld);
+        rare.hit_if(how == Ending::Deleted && was == EntryState::Waiting, Rare::WaiterDeletedWithPool);
+        rare.hit_if(how == Ending::Deleted && was == EntryState::Active, Rare::PoolDeletedWhileHeld);
         // The next waiter that fits is granted in the same step.
         let is_passed_on = was.holds() && waiting > 0;
         rare.hit_if(is_passed_on && how == Ending::Released, Rare::WaiterGrantedByRelease);

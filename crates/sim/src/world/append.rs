@@ -12,7 +12,7 @@ use super::{Event, World, tell};
 use crate::fault::Fault;
 use crate::ledger::invariant::{self, Check};
 use crate::ledger::{Entry, When};
-use crate::plan::Place;
+use crate::plan::Deployment;
 use crate::sometimes::Rare;
 
 const RESEND_AFTER_US: u64 = 120_000;
@@ -38,8 +38,8 @@ impl World {
         let request = process.requests;
         process.in_flight = Some(InFlight { request, batch, whens, since_us: now_us, attempts: 0, checkpoint });
         match self.plan.place {
-            Place::Embedded => self.write(node),
-            Place::Cluster { .. } => self.send(node),
+            Deployment::Embedded => self.write(node),
+            Deployment::Cluster { .. } => self.send(node),
         }
     }
 
@@ -340,7 +340,7 @@ impl World {
 
     /// Before a node acts as the owner: if its ownership may be over, the process ends and answers nothing more.
     pub(super) fn is_certain(&mut self, node: usize) -> bool {
-        if self.plan.place == Place::Embedded {
+        if self.plan.place == Deployment::Embedded {
             return true;
         }
         if self.plan.is_careless {

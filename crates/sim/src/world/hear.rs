@@ -7,7 +7,7 @@ use leasehold_journal::Denial;
 
 use super::bodies::{CallId, CallState, Holding};
 use super::{World, tell};
-use crate::ledger::State;
+use crate::ledger::EntryState;
 use crate::ledger::invariant::{self, Check};
 use crate::sometimes::Rare;
 
@@ -216,7 +216,7 @@ impl World {
                 // Another client has it: the earlier belief is over, as the journal knows.
                 let lost = |mine: &Holding| mine.resource == acquire.resource;
                 let is_over = |mine: &Holding| {
-                    self.ledger.claims.get(&mine.claim).is_none_or(|entry| matches!(entry.state, State::Ended(_)))
+                    self.ledger.claims.get(&mine.claim).is_none_or(|entry| matches!(entry.state, EntryState::Ended(_)))
                 };
                 let keep: Vec<Holding> = self.clients[client]
                     .holdings

@@ -29,7 +29,7 @@ use crate::disk::Disk;
 use crate::fault::{Fault, FaultCounts};
 use crate::ledger::invariant::Violation;
 use crate::ledger::{Asks, Ledger, When};
-use crate::plan::{Cuts, Place, Plan};
+use crate::plan::{Cuts, Deployment, Plan};
 use crate::rng::Rng;
 use crate::sometimes::{Rare, RareCounts};
 use crate::story::Story;
@@ -98,7 +98,7 @@ enum Event {
 
 /// How a run ended.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RunReport {
     pub violation: Option<Violation>,
     pub steps: u64,
     pub faults: FaultCounts,
@@ -146,7 +146,7 @@ pub struct World {
     service_seen: u64,
     is_calm: bool,
     strikes: BTreeSet<Fault>,
-    out: Outcome,
+    out: RunReport,
     rare: RareCounts,
     story: Story,
     digest: u64,
@@ -167,7 +167,7 @@ pub(crate) use tell;
 
 impl World {
     /// Runs the world of a seed to its end. A panic of the engine is a violation like any other.
-    pub fn run(seed: u64, cuts: &Cuts, is_told: bool) -> Outcome {
+    pub fn run(seed: u64, cuts: &Cuts, is_told: bool) -> RunReport {
         let mut world = World::new(Plan::of(seed, cuts), is_told);
         let result = std::panic::catch_unwind(AssertUnwindSafe(|| world.run_on()));
         let violation = match result {
@@ -191,8 +191,8 @@ impl World {
     fn new(plan: Plan, is_told: bool) -> World {
         let seed = plan.seed;
         let nodes = match plan.place {
-            Place::Embedded => 1,
-            Place::Cluster { nodes } => nodes,
+            Deployment::Embedded => 1,
+            Deployment::Cluster { nodes } => nodes,
         };
         let mut rng = Rng::new(seed, 2);
         let mut world = World {
@@ -221,7 +221,7 @@ impl World {
             service_seen: 0,
             is_calm: false,
             strikes: BTreeSet::new(),
-            out: Outcome::default(),
+            out: RunReport::default(),
             rare: RareCounts::default(),
             story: Story::new(is_told),
             digest: 0xcbf2_9ce4_8422_2325,

@@ -11,7 +11,7 @@ use super::{Event, World, tell};
 use crate::disk::Cut;
 use crate::fault::Fault;
 use crate::ledger::invariant::{self, Check};
-use crate::plan::Place;
+use crate::plan::Deployment;
 use crate::sometimes::Rare;
 
 /// How long ownership lasts without a sign of life.
@@ -60,7 +60,7 @@ impl World {
         if self.nodes[node].process.is_some() {
             return Ok(());
         }
-        if let Place::Cluster { .. } = self.plan.place {
+        if let Deployment::Cluster { .. } = self.plan.place {
             // Every node tries; the store gives the stream to the first one that comes after the lease has run out.
             let is_reachable = self.now_us >= self.nodes[node].cut_until_us && !self.nodes[node].is_stopped;
             if self.now_us < self.owned_until_us || !is_reachable {
@@ -72,8 +72,8 @@ impl World {
         let far = self.far.clone();
         let disk = self.disk.clone();
         let opener: &dyn Opener = match self.plan.place {
-            Place::Embedded => &disk,
-            Place::Cluster { .. } => &far,
+            Deployment::Embedded => &disk,
+            Deployment::Cluster { .. } => &far,
         };
         let watched = Watched { inner: opener, batches: RefCell::default(), chunks: Cell::new(0) };
         let recovery = match recover(&watched, 0, self.plan.limits.clone()) {
@@ -173,8 +173,8 @@ impl World {
         self.log_time(node);
         let incarnation = self.nodes[node].incarnation;
         match self.plan.place {
-            Place::Embedded => self.after(1, Event::LookAtRoom { node, incarnation }),
-            Place::Cluster { .. } => self.after(KEEP_ALIVE_EVERY_US, Event::KeepAlive { node, incarnation }),
+            Deployment::Embedded => self.after(1, Event::LookAtRoom { node, incarnation }),
+            Deployment::Cluster { .. } => self.after(KEEP_ALIVE_EVERY_US, Event::KeepAlive { node, incarnation }),
         }
         self.pump(node);
     }
@@ -197,7 +197,7 @@ impl World {
         }
         self.out.crashes += u64::from(how != End::ShutDown);
         self.rare.hit_if(process.checkpoint.is_some(), Rare::CheckpointCutByCrash);
-        if self.plan.place == Place::Embedded {
+        if self.plan.place == Deployment::Embedded {
             self.lost = process.in_flight.map(|in_flight| (in_flight.batch, in_flight.whens));
             if how == End::PowerCut {
                 let cut = self.disk.cut_power(&mut self.store_rng);
@@ -270,7 +270,7 @@ impl World {
 
     /// While a journal rests, a bit of it may flip: then no process may open it. A backup helps.
     fn maybe_rot(&mut self) -> Check {
-        if self.plan.place != Place::Embedded || !self.fails_at(Fault::BitRot, 500) {
+        if self.plan.place != Deployment::Embedded || !self.fails_at(Fault::BitRot, 500) {
             return Ok(());
         }
         let sound = self.disk.back_up();
@@ -296,7 +296,7 @@ impl World {
             return Ok(());
         }
         let node = serving[self.strike_rng.index(serving.len())];
-        let is_embedded = self.plan.place == Place::Embedded;
+        let is_embedded = self.plan.place == Deployment::Embedded;
         let choice = self.strike_rng.pick(&[
             Fault::Stop,
             Fault::Stop,

@@ -7,9 +7,9 @@ use leasehold_journal::Denial;
 
 use super::World;
 use super::bodies::Call;
-use crate::history::{self, Answer, Op, Outcome};
+use crate::history::{self, HeardAnswer, Op, Outcome};
 use crate::ledger::invariant::{Check, Violation};
-use crate::plan::Place;
+use crate::plan::Deployment;
 
 /// A node may go on with a request after it lost its process, by a message that comes late.
 const UNKNOWN: Outcome = Outcome::Unknown { gone_us: None };
@@ -17,7 +17,7 @@ const UNKNOWN: Outcome = Outcome::Unknown { gone_us: None };
 impl World {
     /// The recorded history must be possible. Careless nodes are left out: they may answer reads of the past.
     pub(super) fn check_history(&self) -> Check {
-        if self.plan.is_careless && self.plan.place != Place::Embedded {
+        if self.plan.is_careless && self.plan.place != Deployment::Embedded {
             return Ok(());
         }
         let skipped = self.claims_of_worn_keys();
@@ -93,24 +93,24 @@ fn asked(command: &Command, skipped: &BTreeSet<ClaimId>) -> Option<history::Call
     })
 }
 
-fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<Answer> {
+fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<HeardAnswer> {
     Some(match answer {
         Ok(Reply::Lease(view)) => {
-            Answer::Held { lease: format!("{:x}", view.claim.0), slot: view.slot, token: view.token.0 }
+            HeardAnswer::Held { lease: format!("{:x}", view.claim.0), slot: view.slot, token: view.token.0 }
         }
-        Ok(Reply::Returned(was_held)) => Answer::Released(*was_held),
-        Ok(Reply::Unconfigured(was_there)) => Answer::Deleted(*was_there),
+        Ok(Reply::Returned(was_held)) => HeardAnswer::Released(*was_held),
+        Ok(Reply::Unconfigured(was_there)) => HeardAnswer::Deleted(*was_there),
         Ok(Reply::Resource(view)) => match command {
-            Command::Configure { .. } => Answer::Configured,
-            _ => Answer::Seen { capacity: view.capacity, in_use: view.in_use },
+            Command::Configure { .. } => HeardAnswer::Configured,
+            _ => HeardAnswer::Seen { capacity: view.capacity, in_use: view.in_use },
         },
         Err(Denial::Refused(Refusal::NoneFree { .. })) => match command {
             // A waiter is refused as of the end of its wait, which the answer does not tell.
-            Command::Acquire(acquire) if acquire.patience == (Patience::For { wait_us: 0 }) => Answer::Full,
+            Command::Acquire(acquire) if acquire.patience == (Patience::For { wait_us: 0 }) => HeardAnswer::Full,
             _ => return None,
         },
-        Err(Denial::Refused(Refusal::NotHeld { .. } | Refusal::NoSuchClaim)) => Answer::NotHeld,
-        Err(Denial::Refused(Refusal::NoSuchResource)) => Answer::NoResource,
+        Err(Denial::Refused(Refusal::NotHeld { .. } | Refusal::NoSuchClaim)) => HeardAnswer::NotHeld,
+        Err(Denial::Refused(Refusal::NoSuchResource)) => HeardAnswer::NoResource,
         _ => return None,
     })
 }

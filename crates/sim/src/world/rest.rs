@@ -59,7 +59,8 @@ impl World {
     /// No caller waits, no lease is held, and no call is under way.
     pub(super) fn is_over(&self) -> bool {
         let is_quiet = self.clients.iter().all(|client| client.pending == 0 && client.probes > self.plan.claimed);
-        let lapsed = |claim| self.ledger.claims.get(claim).is_some_and(|e| e.state == crate::ledger::State::Lapsed);
+        let lapsed =
+            |claim| self.ledger.claims.get(claim).is_some_and(|e| e.state == crate::ledger::EntryState::Lapsed);
         is_quiet && self.ledger.live.iter().all(lapsed) && self.is_serving()
     }
 

@@ -5,8 +5,8 @@ use leasehold_engine::IdempotencyKey;
 use super::*;
 
 /// One slot that is held until 30 s, a waiter for it, and the deadline has just passed without a tick.
-fn waiter_at_the_deadline() -> (World, Ticket) {
-    let mut world = World::with_pool(1);
+fn waiter_at_the_deadline() -> (Rig, Ticket) {
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     let (_, ticket) = world.borrow(2, 60 * S);
     world.store();
@@ -97,7 +97,7 @@ fn waiters_of_the_past_are_withdrawn_at_the_start_however_many_leases_are_due() 
     assert_eq!((totals.claims, totals.waiting), (0, 0), "the waiter's connection is gone, so it was not granted");
 }
 
-fn owned(world: &mut World, resource: ResourceKey, patience: Patience, key: Option<&str>) -> Command {
+fn owned(world: &mut Rig, resource: ResourceKey, patience: Patience, key: Option<&str>) -> Command {
     let Command::Acquire(mut acquire) = world.acquire(resource, 300 * S, patience) else { unreachable!() };
     acquire.client = Some("ann".into());
     acquire.key = key.map(|key| IdempotencyKey { name: key.into(), fingerprint: 1 });
@@ -108,7 +108,7 @@ fn owned(world: &mut World, resource: ResourceKey, patience: Patience, key: Opti
 fn what_a_signed_on_caller_asked_for_twice_is_handed_back_when_both_calls_get_502() {
     const NOW: Patience = Patience::For { wait_us: 0 };
     for renewed in [false, true] {
-        let mut world = World::with_pool(2);
+        let mut world = Rig::with_pool(2);
         // Another lease of the same owner, in the lowest slot, known to its holder.
         let other = owned(&mut world, POOL, NOW, None);
         world.ask(1, other);
@@ -133,7 +133,7 @@ fn what_a_signed_on_caller_asked_for_twice_is_handed_back_when_both_calls_get_50
 #[test]
 fn a_standing_claim_of_a_signed_on_caller_ends_when_all_its_calls_left() {
     for renewed in [false, true] {
-        let mut world = World::new();
+        let mut world = Rig::new();
         let key = || ResourceKey::Claim("r".into());
         let first = owned(&mut world, key(), Patience::Standing, None);
         world.ask_listening(1, first, 60 * S);
@@ -160,7 +160,7 @@ fn a_standing_claim_of_a_signed_on_caller_ends_when_all_its_calls_left() {
 
 #[test]
 fn a_shared_lock_that_is_forgotten_is_forgotten_by_the_count_of_its_callers() {
-    let mut world = World::new();
+    let mut world = Rig::new();
     for caller in [1, 2] {
         let Command::Acquire(mut acquire) =
             world.acquire(ResourceKey::Lock("job".into()), S, Patience::For { wait_us: 0 })
@@ -179,7 +179,7 @@ fn a_shared_lock_that_is_forgotten_is_forgotten_by_the_count_of_its_callers() {
 
 #[test]
 fn a_call_that_parks_while_the_store_is_late_gets_502_at_once() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     world.partition.take_batch(world.clocks()).unwrap();
     world.mono_us += 10 * S - 1;
@@ -191,7 +191,7 @@ fn a_call_that_parks_while_the_store_is_late_gets_502_at_once() {
     assert!(world.told().contains(&(3, Err(Denial::StoreLate))));
 }
 
-fn lock(world: &mut World, client: &str, wait_us: u64) -> Command {
+fn lock(world: &mut Rig, client: &str, wait_us: u64) -> Command {
     let Command::Acquire(mut acquire) =
         world.acquire(ResourceKey::Lock("job".into()), 600 * S, Patience::For { wait_us })
     else {
@@ -204,7 +204,7 @@ fn lock(world: &mut World, client: &str, wait_us: u64) -> Command {
 #[test]
 fn each_call_waits_for_its_own_time_and_the_place_for_the_longest() {
     for (first_s, second_s) in [(5, 300), (300, 5)] {
-        let mut world = World::new();
+        let mut world = Rig::new();
         let command = lock(&mut world, "bob", 0);
         world.ask(1, command);
         for (caller, wait_s) in [(2, first_s), (3, second_s)] {
@@ -230,7 +230,7 @@ fn each_call_waits_for_its_own_time_and_the_place_for_the_longest() {
 
 #[test]
 fn a_place_goes_with_the_last_call_though_one_that_left_would_have_waited_longer() {
-    let mut world = World::new();
+    let mut world = Rig::new();
     let command = lock(&mut world, "bob", 0);
     world.ask(1, command);
     let command = lock(&mut world, "ann", 300 * S);

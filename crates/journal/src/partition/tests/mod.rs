@@ -17,14 +17,14 @@ use crate::{MemoryOpener, recover};
 const S: u64 = 1_000_000;
 const POOL: ResourceKey = ResourceKey::Pool(7);
 
-struct World {
+struct Rig {
     partition: Partition<u32>,
     mono_us: u64,
     next_id: u128,
     marks: u32,
 }
 
-impl World {
+impl Rig {
     fn new() -> Self {
         let recovery = recover(&MemoryOpener::keeping(), 0, Limits::default()).unwrap();
         let limits = PartitionLimits {
@@ -34,12 +34,12 @@ impl World {
         };
         let clocks = Clocks { mono_us: 0, wall: Wall(0) };
         let partition = Partition::new(recovery.engine, 0, recovery.epoch, recovery.head, recovery.at, limits, clocks);
-        World { partition, mono_us: 0, next_id: 100, marks: 0 }
+        Rig { partition, mono_us: 0, next_id: 100, marks: 0 }
     }
 
     /// A pool with this many slots, all of it durable.
     fn with_pool(capacity: u32) -> Self {
-        let mut world = World::new();
+        let mut world = Rig::new();
         world.ask(0, Command::Configure { resource: POOL, capacity, label: Labeling::Kept });
         world.store();
         world
@@ -134,7 +134,7 @@ fn lease(answer: &Result<Reply, Denial>) -> (ClaimId, u32) {
 
 #[test]
 fn nothing_is_said_before_it_is_durable_not_even_a_read() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     world.ask(2, Command::ViewResource { resource: POOL });
     world.borrow(3, 0);
@@ -147,14 +147,14 @@ fn nothing_is_said_before_it_is_durable_not_even_a_read() {
 
 #[test]
 fn a_read_of_what_is_durable_leaves_at_once() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.ask(1, Command::ViewResource { resource: POOL });
     assert_eq!(world.told().len(), 1);
 }
 
 #[test]
 fn the_next_batch_fills_while_the_last_is_written() {
-    let mut world = World::with_pool(5);
+    let mut world = Rig::with_pool(5);
     world.borrow(1, 0);
     let first = world.partition.take_batch(world.clocks()).unwrap();
     world.borrow(2, 0);
@@ -170,7 +170,7 @@ fn the_next_batch_fills_while_the_last_is_written() {
 
 #[test]
 fn a_waiter_gets_the_slot_that_is_returned() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     let (claim, _) = world.borrow(1, 0);
     let (_, ticket) = world.borrow(2, 60 * S);
     assert!(ticket.is_some());
@@ -184,7 +184,7 @@ fn a_waiter_gets_the_slot_that_is_returned() {
 
 #[test]
 fn a_wait_runs_out_in_service_time() {
-    let mut world = World::with_pool(0);
+    let mut world = Rig::with_pool(0);
     world.borrow(1, 2 * S);
     world.store();
     world.pass(2 * S - 1);
@@ -195,7 +195,7 @@ fn a_wait_runs_out_in_service_time() {
 
 #[test]
 fn who_leaves_while_parked_is_passed_over() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     let (claim, _) = world.borrow(1, 0);
     let (_, ticket) = world.borrow(2, 60 * S);
     world.borrow(3, 60 * S);
@@ -210,7 +210,7 @@ fn who_leaves_while_parked_is_passed_over() {
 
 #[test]
 fn an_answer_nobody_took_is_handed_back() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     let (claim, _) = world.borrow(1, 0);
     world.borrow(2, 60 * S);
     let mut told = Vec::new();
@@ -226,7 +226,7 @@ fn an_answer_nobody_took_is_handed_back() {
 
 #[test]
 fn a_late_store_means_502_and_what_lands_later_is_given_back() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     world.borrow(2, 300 * S);
     let late = world.partition.take_batch(world.clocks()).unwrap();
@@ -245,7 +245,7 @@ fn a_late_store_means_502_and_what_lands_later_is_given_back() {
 
 #[test]
 fn a_hanging_append_stops_the_clock() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     world.store();
     let before = world.partition.service_time();
@@ -260,7 +260,7 @@ fn a_hanging_append_stops_the_clock() {
 
 #[test]
 fn past_the_bound_callers_are_turned_away_at_once() {
-    let mut world = World::with_pool(0);
+    let mut world = Rig::with_pool(0);
     for caller in 0..10 {
         world.borrow(caller, 60 * S);
     }
@@ -270,7 +270,7 @@ fn past_the_bound_callers_are_turned_away_at_once() {
 
 #[test]
 fn a_full_store_takes_returns_but_no_borrows() {
-    let mut world = World::with_pool(2);
+    let mut world = Rig::with_pool(2);
     let (claim, _) = world.borrow(1, 0);
     world.store();
     world.partition.set_store_full(true);
@@ -283,7 +283,7 @@ fn a_full_store_takes_returns_but_no_borrows() {
 /// While an append hangs, the next batch filled without bound: answers were given up after a while, and more came.
 #[test]
 fn while_an_append_hangs_the_next_batch_is_bounded() {
-    let mut world = World::with_pool(u32::MAX);
+    let mut world = Rig::with_pool(u32::MAX);
     world.partition.limits.backlog_bytes_max = 4_000;
     let (held, _) = world.borrow(1, 0);
     world.store();
@@ -340,7 +340,7 @@ fn while_an_append_hangs_the_next_batch_is_bounded() {
 /// Both reasons to take nothing new on come and go by themselves.
 #[test]
 fn a_store_that_is_full_stays_full_when_it_has_caught_up() {
-    let mut world = World::with_pool(2);
+    let mut world = Rig::with_pool(2);
     world.partition.set_store_full(true);
     world.partition.set_store_behind(true);
     world.borrow(1, 0);
@@ -359,7 +359,7 @@ fn a_store_that_is_full_stays_full_when_it_has_caught_up() {
 
 #[test]
 fn shutting_down_answers_the_parked_and_keeps_what_was_said() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     world.borrow(2, 60 * S);
     world.partition.shut_down(world.clocks());
@@ -375,7 +375,7 @@ fn shutting_down_answers_the_parked_and_keeps_what_was_said() {
 
 #[test]
 fn shutting_down_with_a_dead_store_keeps_nobody_for_long() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     world.borrow(2, 60 * S);
     world.partition.take_batch(world.clocks()).unwrap();
@@ -387,7 +387,7 @@ fn shutting_down_with_a_dead_store_keeps_nobody_for_long() {
 }
 
 /// Borrows under a key: the same key for every caller.
-fn borrow_with_key(world: &mut World, caller: u32, wait_us: u64) -> (ClaimId, Option<Ticket>) {
+fn borrow_with_key(world: &mut Rig, caller: u32, wait_us: u64) -> (ClaimId, Option<Ticket>) {
     let Command::Acquire(mut acquire) = world.acquire(POOL, 30 * S, Patience::For { wait_us }) else { unreachable!() };
     acquire.key = Some(leasehold_engine::IdempotencyKey { name: "k".into(), fingerprint: 1 });
     let id = acquire.id;
@@ -395,7 +395,7 @@ fn borrow_with_key(world: &mut World, caller: u32, wait_us: u64) -> (ClaimId, Op
 }
 
 /// The numbers of holders and waiters, once everything is durable.
-fn in_use_and_waiting(world: &mut World) -> (usize, usize) {
+fn in_use_and_waiting(world: &mut Rig) -> (usize, usize) {
     world.store();
     let totals = world.partition.totals();
     (totals.claims - totals.waiting, totals.waiting)
@@ -403,7 +403,7 @@ fn in_use_and_waiting(world: &mut World) -> (usize, usize) {
 
 #[test]
 fn what_two_callers_share_is_given_back_when_both_are_told_502() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     borrow_with_key(&mut world, 1, 0);
     world.partition.take_batch(world.clocks()).unwrap();
     world.pass(4 * S);
@@ -422,7 +422,7 @@ fn what_two_callers_share_is_given_back_when_both_are_told_502() {
 
 #[test]
 fn what_two_callers_share_stays_when_one_of_them_was_told() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     let (claim, _) = borrow_with_key(&mut world, 1, 0);
     assert_eq!(world.store().len(), 1);
     for caller in 2..=4 {
@@ -440,7 +440,7 @@ fn what_two_callers_share_stays_when_one_of_them_was_told() {
 
 #[test]
 fn what_two_callers_share_is_given_back_when_one_left_and_the_other_could_not_be_told() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     let (holder, _) = world.borrow(1, 0);
     let (claim, first) = borrow_with_key(&mut world, 2, 60 * S);
     borrow_with_key(&mut world, 3, 60 * S);
@@ -454,7 +454,7 @@ fn what_two_callers_share_is_given_back_when_one_left_and_the_other_could_not_be
 
 #[test]
 fn what_somebody_renewed_by_its_name_is_known() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     let (claim, _) = borrow_with_key(&mut world, 1, 0);
     borrow_with_key(&mut world, 2, 0);
     world.store();
@@ -468,14 +468,14 @@ fn what_somebody_renewed_by_its_name_is_known() {
 #[test]
 fn a_lock_asked_for_twice_is_given_back_when_neither_answer_left_and_kept_when_it_was_held_before() {
     let key = || ResourceKey::Lock(Arc::from("job"));
-    let lock = |world: &mut World, caller: u32| {
+    let lock = |world: &mut Rig, caller: u32| {
         let Command::Acquire(mut acquire) = world.acquire(key(), 300 * S, Patience::For { wait_us: 0 }) else {
             unreachable!()
         };
         acquire.client = Some("ann".into());
         world.ask(caller, Command::Acquire(acquire));
     };
-    let mut world = World::new();
+    let mut world = Rig::new();
     lock(&mut world, 1);
     lock(&mut world, 2);
     world.partition.take_batch(world.clocks()).unwrap();
@@ -497,7 +497,7 @@ fn a_lock_asked_for_twice_is_given_back_when_neither_answer_left_and_kept_when_i
 
 #[test]
 fn time_is_marked_every_second_while_a_deadline_is_near() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     for _ in 0..100 {
         world.pass(S / 10);
@@ -508,7 +508,7 @@ fn time_is_marked_every_second_while_a_deadline_is_near() {
 
 #[test]
 fn time_is_marked_seldom_while_deadlines_are_far_and_never_without_leases() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.pass(3600 * S);
     assert!(!world.partition.has_batch());
     let command = world.acquire(POOL, 24 * 3600 * S, Patience::For { wait_us: 0 });
@@ -522,7 +522,7 @@ fn time_is_marked_seldom_while_deadlines_are_far_and_never_without_leases() {
 
 #[test]
 fn nothing_wakes_an_idle_partition() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     assert_eq!(world.partition.next_wake(), None);
     world.borrow(1, 0);
     world.store();
@@ -532,7 +532,7 @@ fn nothing_wakes_an_idle_partition() {
 #[test]
 fn a_claim_listened_for_is_answered_when_its_turn_comes_or_time_is_up() {
     let key = || ResourceKey::Claim(Arc::from("r"));
-    let mut world = World::new();
+    let mut world = Rig::new();
     let first = world.acquire(key(), 5 * S, Patience::Standing);
     world.ask(1, first);
     let second = world.acquire(key(), 5 * S, Patience::Standing);
@@ -555,7 +555,7 @@ fn a_claim_listened_for_is_answered_when_its_turn_comes_or_time_is_up() {
 #[test]
 fn an_activation_listened_for_happens_or_is_refused_at_the_end() {
     let key = || ResourceKey::Claim(Arc::from("r"));
-    let mut world = World::new();
+    let mut world = Rig::new();
     for caller in 1..=3 {
         let command = world.acquire(key(), 5 * S, Patience::Standing);
         world.ask(caller, command);
@@ -575,7 +575,7 @@ fn an_activation_listened_for_happens_or_is_refused_at_the_end() {
 #[test]
 fn a_listener_that_leaves_takes_the_claim_it_made_with_it_and_no_other() {
     let key = || ResourceKey::Claim(Arc::from("r"));
-    let mut world = World::new();
+    let mut world = Rig::new();
     for caller in 1..=2 {
         let command = world.acquire(key(), 5 * S, Patience::Standing);
         world.ask(caller, command);

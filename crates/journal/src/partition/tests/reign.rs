@@ -6,8 +6,8 @@ use super::*;
 use crate::partition::Orphans;
 
 /// A pool with one slot that is held, and a waiter; then another node takes the partition.
-fn taken(orphans: Orphans) -> (World, ClaimId, ClaimId) {
-    let mut world = World::with_pool(1);
+fn taken(orphans: Orphans) -> (Rig, ClaimId, ClaimId) {
+    let mut world = Rig::with_pool(1);
     let (holder, _) = world.borrow(1, 0);
     let (waiter, _) = world.borrow(2, 60 * S);
     world.store();
@@ -19,7 +19,7 @@ fn taken(orphans: Orphans) -> (World, ClaimId, ClaimId) {
     engine.finish_restore(at);
     let limits = world.partition.limits.clone();
     let partition = Partition::taken(engine, 0, Epoch(9), head, at, limits, world.clocks(), orphans);
-    (World { partition, ..world }, holder, waiter)
+    (Rig { partition, ..world }, holder, waiter)
 }
 
 fn view() -> Command {
@@ -56,7 +56,7 @@ fn a_read_waits_for_a_proof_that_begins_after_it() {
 
 #[test]
 fn the_embedded_service_needs_no_proof() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.ask(5, view());
     assert_eq!((world.told().len(), world.partition.wants_proof(), world.partition.begin_proof()), (1, false, 0));
 }
@@ -89,7 +89,7 @@ fn orphans_keep_their_place_until_all_nodes_have_asked() {
     assert!(matches!(&world.told()[..], [(2, Ok(Reply::Lease(lease)))] if lease.claim == waiter));
 }
 
-fn acquire_of(world: &mut World) -> Box<Acquire> {
+fn acquire_of(world: &mut Rig) -> Box<Acquire> {
     match world.acquire(POOL, 30 * S, Patience::For { wait_us: 60 * S }) {
         Command::Acquire(acquire) => acquire,
         _ => unreachable!(),

@@ -7,7 +7,7 @@ use super::*;
 fn an_expiry_never_shares_a_step_with_the_command_that_ends_what_it_granted() {
     // One below, at, and above the number of claims that one step of time handles.
     for others in [0, 254, 255, 256, 300, 600] {
-        let mut world = World::with_pool(1);
+        let mut world = Rig::with_pool(1);
         world.partition.limits.callers_max = 1_000;
         world.ask(0, Command::Configure { resource: ResourceKey::Pool(1), capacity: 1_000, label: Labeling::Kept });
         for _ in 0..others {
@@ -35,9 +35,9 @@ fn an_expiry_never_shares_a_step_with_the_command_that_ends_what_it_granted() {
 #[test]
 fn an_unlock_at_the_moment_of_a_hand_over_is_a_step_after_it() {
     let lock = |name: &str| ResourceKey::Lock(name.into());
-    let mut world = World::new();
+    let mut world = Rig::new();
     world.partition.limits.callers_max = 1_000;
-    let ask = |world: &mut World, caller, name: &str, client: &str, wait_us| {
+    let ask = |world: &mut Rig, caller, name: &str, client: &str, wait_us| {
         let Command::Acquire(mut acquire) = world.acquire(lock(name), 30 * S, Patience::For { wait_us }) else {
             unreachable!()
         };
@@ -62,7 +62,7 @@ fn an_unlock_at_the_moment_of_a_hand_over_is_a_step_after_it() {
 
 #[test]
 fn a_store_that_hangs_outside_of_an_append_stops_the_clock_too() {
-    let mut world = World::with_pool(1);
+    let mut world = Rig::with_pool(1);
     world.borrow(1, 0);
     // The committer hangs elsewhere: the batch is not even taken.
     let end_us = world.mono_us + 60 * S;
@@ -81,7 +81,7 @@ fn a_store_that_hangs_outside_of_an_append_stops_the_clock_too() {
 fn a_hanging_append_lets_the_pulse_sleep() {
     // Deadlines around the limit of the time that counts during a hanging append.
     for ttl_us in [1, STRETCH_MAX_US - 1, STRETCH_MAX_US, STRETCH_MAX_US + 1, STRETCH_MAX_US + 5, S] {
-        let mut world = World::with_pool(1);
+        let mut world = Rig::with_pool(1);
         let command = world.acquire(POOL, ttl_us, Patience::For { wait_us: 0 });
         world.ask(1, command);
         world.partition.take_batch(world.clocks()).unwrap();
@@ -99,7 +99,7 @@ fn what_is_left_of_a_lease_is_what_is_left_when_the_answer_leaves() {
         other => panic!("not a lease: {other:?}"),
     };
     for append_us in [0, 20_000, STRETCH_MAX_US, 5 * S] {
-        let mut world = World::with_pool(1);
+        let mut world = Rig::with_pool(1);
         world.borrow(1, 0);
         let command = world.acquire(ResourceKey::Claim("r".into()), 30 * S, Patience::Standing);
         world.ask(2, command);
@@ -121,7 +121,7 @@ fn what_is_left_of_a_lease_is_what_is_left_when_the_answer_leaves() {
 
 #[test]
 fn a_tick_answers_a_bounded_number_of_listeners() {
-    let mut world = World::new();
+    let mut world = Rig::new();
     world.partition.limits.callers_max = 1_000_000;
     let listeners = 20_000;
     for caller in 0..listeners {

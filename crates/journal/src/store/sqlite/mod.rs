@@ -147,7 +147,7 @@ impl Opener for SqliteOpener {
         };
 
         // Everything is verified; from here on the store writes.
-        if let Some(wal::Place { frame, offset }) = torn {
+        if let Some(wal::FramePlace { frame, offset }) = torn {
             wal::cut(&self.directory.join(WAL_FILE), offset)
                 .map_err(|error| StoreError::failed(format!("cutting {place}-wal off at byte {offset}"), error))?;
             notes.push(format!(
@@ -267,7 +267,7 @@ fn each_record(
 }
 
 /// Refuses damage that SQLite would not notice. Returns the place where the log is torn, if it is.
-fn inspect_wal(directory: &Path) -> Result<Option<wal::Place>, StoreError> {
+fn inspect_wal(directory: &Path) -> Result<Option<wal::FramePlace>, StoreError> {
     let path = directory.join(WAL_FILE);
     let place = path.display().to_string();
     let failed = |error| StoreError::failed(format!("reading {place}"), error);
@@ -279,7 +279,7 @@ fn inspect_wal(directory: &Path) -> Result<Option<wal::Place>, StoreError> {
         }
         wal::Verdict::Whole => Ok(None),
         wal::Verdict::Torn(torn) => Ok(Some(torn)),
-        wal::Verdict::Damaged(wal::Place { frame, offset }) => {
+        wal::Verdict::Damaged(wal::FramePlace { frame, offset }) => {
             let what = format!("frame {frame} at byte {offset} is not what was written, but what follows it is");
             Err(StoreError::damaged(place, what))
         }

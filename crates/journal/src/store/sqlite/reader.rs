@@ -71,7 +71,7 @@ impl SqliteReader {
             Look::Free(lock) => {
                 super::staging::refuse_unfinished(directory)?;
                 super::watch::refuse_cut(directory)?;
-                if let Some(wal::Place { frame, offset }) = inspect_wal(directory)? {
+                if let Some(wal::FramePlace { frame, offset }) = inspect_wal(directory)? {
                     notes.push(format!(
                         "{}-wal ends in a write that was cut off (frame {frame}, byte {offset}); it was never \
                          acknowledged, and the next start drops it",

@@ -27,13 +27,13 @@ pub(super) enum Verdict {
     /// Everything up to the end is right, or the log is empty.
     Whole,
     /// The last transaction did not make it. It was never acknowledged.
-    Torn(Place),
-    Damaged(Place),
+    Torn(FramePlace),
+    Damaged(FramePlace),
 }
 
 /// Frame 0 is the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FramePlace {
     pub(super) frame: u64,
     pub(super) offset: u64,
 }
@@ -66,7 +66,7 @@ fn judge(mut log: impl Read) -> io::Result<Verdict> {
     match read_up_to(&mut log, &mut header)? {
         0 => return Ok(Verdict::Whole),
         HEADER_BYTES => {}
-        _ => return Ok(Verdict::Torn(Place { frame: 0, offset: 0 })),
+        _ => return Ok(Verdict::Torn(FramePlace { frame: 0, offset: 0 })),
     }
     let magic = word(&header, 0);
     let big_endian = magic == MAGIC_BIG_ENDIAN;
@@ -77,7 +77,7 @@ fn judge(mut log: impl Read) -> io::Result<Verdict> {
     // frame has to stand in for it.
     let mut salts = sound.then(|| (word(&header, 16), word(&header, 20)));
 
-    let mut bad = (!sound).then_some(Place { frame: 0, offset: 0 });
+    let mut bad = (!sound).then_some(FramePlace { frame: 0, offset: 0 });
     let mut torn = !sound;
     let mut commits_from_bad = 0;
     // The checksums that the next frame's checksum may continue: the one stored before it and, right after the first
@@ -89,7 +89,7 @@ fn judge(mut log: impl Read) -> io::Result<Verdict> {
     let frame_bytes = FRAME_HEADER_BYTES + page_bytes as usize;
     let mut frame = vec![0; frame_bytes];
     for number in 1.. {
-        let place = Place { frame: number, offset: HEADER_BYTES as u64 + (number - 1) * frame_bytes as u64 };
+        let place = FramePlace { frame: number, offset: HEADER_BYTES as u64 + (number - 1) * frame_bytes as u64 };
         match read_up_to(&mut log, &mut frame)? {
             len if len == frame_bytes => {}
             len => {
@@ -223,7 +223,7 @@ mod tests {
         let mut without = log[..ends[1]].to_vec();
         without[ends[0]..ends[0] + frame_bytes].fill(0);
         let frame = (ends[0] - HEADER_BYTES) / frame_bytes + 1;
-        let place = Place { frame: frame as u64, offset: ends[0] as u64 };
+        let place = FramePlace { frame: frame as u64, offset: ends[0] as u64 };
         assert_eq!(judge(&without[..]).unwrap(), Verdict::Torn(place));
         // Zeros alone are room that was allocated and never written.
         without.truncate(ends[0] + frame_bytes);
@@ -242,10 +242,10 @@ mod tests {
             let verdict = judge(&flipped[..]).unwrap();
             if byte < HEADER_BYTES {
                 // Without a header the check assumes the page size of this store, which these small pages do not have.
-                assert!(matches!(verdict, Verdict::Torn(Place { frame: 0, offset: 0 })), "bit {bit}: {verdict:?}");
+                assert!(matches!(verdict, Verdict::Torn(FramePlace { frame: 0, offset: 0 })), "bit {bit}: {verdict:?}");
             } else if byte < last_transaction {
                 let frame = (byte - HEADER_BYTES) / frame_bytes;
-                let place = Place { frame: frame as u64 + 1, offset: (HEADER_BYTES + frame * frame_bytes) as u64 };
+                let place = FramePlace { frame: frame as u64 + 1, offset: (HEADER_BYTES + frame * frame_bytes) as u64 };
                 assert_eq!(verdict, Verdict::Damaged(place), "bit {bit}");
             } else {
                 // As good as torn: nothing behind it tells the two apart.

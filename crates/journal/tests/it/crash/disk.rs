@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::recording::{Action, Step};
+use super::recording::{FileCall, Step};
 
 /// The unit that is written in one go or not at all.
 const SECTOR_BYTES: u64 = 512;
@@ -153,29 +153,29 @@ impl Disk {
     pub(super) fn take(&mut self, number: usize, step: &Step) {
         let &Step { begun, ended, ref action } = step;
         match action {
-            Action::MakeDirectory => self.pending_directory = Some(Pending { step: number, ended, what: () }),
-            Action::Create { name, file } => {
+            FileCall::MakeDirectory => self.pending_directory = Some(Pending { step: number, ended, what: () }),
+            FileCall::Create { name, file } => {
                 assert_eq!(*file, self.files.len(), "files are numbered as they are made");
                 self.files.push(File::default());
                 self.pending_names.push(Pending { step: number, ended, what: (name.clone(), Some(*file)) });
             }
-            Action::Unlink { name } => {
+            FileCall::Unlink { name } => {
                 self.pending_names.push(Pending { step: number, ended, what: (name.clone(), None) });
             }
-            Action::Write { file, offset, bytes } => {
+            FileCall::Write { file, offset, bytes } => {
                 let file = &mut self.files[*file];
                 let end = offset + bytes.len() as u64;
                 let what = Change::Write { offset: *offset, bytes: bytes.clone(), grows: end > file.len };
                 file.len = file.len.max(end);
                 file.pending.push(Pending { step: number, ended, what });
             }
-            Action::Truncate { file, len } => {
+            FileCall::Truncate { file, len } => {
                 let file = &mut self.files[*file];
                 file.len = *len;
                 file.pending.push(Pending { step: number, ended, what: Change::Truncate { len: *len } });
             }
-            Action::Sync(of) => self.syncs.push(Sync { begun, ended, of: *of }),
-            Action::Mark => {}
+            FileCall::Sync(of) => self.syncs.push(Sync { begun, ended, of: *of }),
+            FileCall::Mark => {}
         }
         // Those of other threads may have ended in the meantime.
         let (done, under_way) = std::mem::take(&mut self.syncs).into_iter().partition(|sync| sync.ended <= begun + 1);

@@ -199,7 +199,7 @@ fn explore(recordings: &[Recording], states: usize, seed: u64) -> Explored {
         explored.starts[1].extend(whole);
     }
     explored.totals.steps = recordings.iter().map(|recording| recording.steps.len()).sum();
-    let is_sync = |step: &&recording::Step| matches!(step.action, recording::Action::Sync(_));
+    let is_sync = |step: &&recording::Step| matches!(step.action, recording::FileCall::Sync(_));
     let steps = recordings.iter().flat_map(|recording| &recording.steps);
     explored.totals.syncs = steps.filter(is_sync).count();
     explored

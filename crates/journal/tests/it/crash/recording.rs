@@ -36,12 +36,12 @@ pub(super) struct Step {
     /// In the order of the whole trace, as is `ended`.
     pub(super) begun: usize,
     pub(super) ended: usize,
-    pub(super) action: Action,
+    pub(super) action: FileCall,
 }
 
 /// A call, its files numbered: a name that is given anew is another file.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(super) enum FileCall {
     MakeDirectory,
     Create { name: String, file: usize },
     Unlink { name: String },
@@ -69,7 +69,7 @@ impl Recording {
         let (mut steps, mut expected) = (Vec::new(), Vec::new());
         for (begun, Traced { call, ended }) in traced.iter().enumerate() {
             let action = match call {
-                Call::Mark(mark) if story.tell(mark, directory) => Action::Mark,
+                Call::Mark(mark) if story.tell(mark, directory) => FileCall::Mark,
                 call => match names.action(call) {
                     Some(action) => action,
                     None => continue,
@@ -91,7 +91,7 @@ struct Names {
 
 impl Names {
     /// `None` when it is about other directories, or changes nothing.
-    fn action(&mut self, call: &Call) -> Option<Action> {
+    fn action(&mut self, call: &Call) -> Option<FileCall> {
         let name_of = |path: &Path| {
             let name = path.file_name().and_then(|name| name.to_str());
             name.filter(|_| path.parent() == Some(&self.directory)).map(str::to_owned)
@@ -101,7 +101,7 @@ impl Names {
             Some(*self.files.get(&name).unwrap_or_else(|| panic!("{name} was changed without being there")))
         };
         Some(match call {
-            Call::MakeDirectory(path) if *path == self.directory => Action::MakeDirectory,
+            Call::MakeDirectory(path) if *path == self.directory => FileCall::MakeDirectory,
             Call::Create(path) => {
                 let name = name_of(path)?;
                 if self.files.contains_key(&name) {
@@ -110,20 +110,20 @@ impl Names {
                 let file = self.made;
                 self.made += 1;
                 self.files.insert(name.clone(), file);
-                Action::Create { name, file }
+                FileCall::Create { name, file }
             }
             Call::Unlink(path) => {
                 let name = name_of(path)?;
                 self.files.remove(&name).expect("a missing file is not unlinked");
-                Action::Unlink { name }
+                FileCall::Unlink { name }
             }
             Call::Write { path, offset, bytes } => {
-                Action::Write { file: file_of(path)?, offset: *offset, bytes: bytes.clone() }
+                FileCall::Write { file: file_of(path)?, offset: *offset, bytes: bytes.clone() }
             }
-            Call::Truncate { path, len } => Action::Truncate { file: file_of(path)?, len: *len },
-            Call::Sync(path) if *path == self.directory => Action::Sync(Synced::Directory),
-            Call::Sync(path) if Some(&**path) == self.directory.parent() => Action::Sync(Synced::Parent),
-            Call::Sync(path) => Action::Sync(Synced::File(file_of(path)?)),
+            Call::Truncate { path, len } => FileCall::Truncate { file: file_of(path)?, len: *len },
+            Call::Sync(path) if *path == self.directory => FileCall::Sync(Synced::Directory),
+            Call::Sync(path) if Some(&**path) == self.directory.parent() => FileCall::Sync(Synced::Parent),
+            Call::Sync(path) => FileCall::Sync(Synced::File(file_of(path)?)),
             Call::MakeDirectory(_) | Call::Mark(_) => return None,
         })
     }

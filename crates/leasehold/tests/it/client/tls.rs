@@ -13,14 +13,14 @@ use crate::tls::authority::{Authority, launch};
 
 const POLICIES: &str = "tls_client_ca = \"ca.pem\"\n[auth.certificates]\ngroups = [\"machines\"]\n[[policy]]\nsubjects = [\"ci\"]\nactions = [\"*\"]\n";
 
-struct World {
+struct Rig {
     authority: Authority,
     server: Server,
     directory: TempDir,
 }
 
 /// A server for `localhost` and 127.0.0.1, which wants client certificates if `config` says so.
-fn world(config: &str) -> World {
+fn world(config: &str) -> Rig {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     authority.server().write(directory.path(), "server");
@@ -28,10 +28,10 @@ fn world(config: &str) -> World {
     if !config.is_empty() {
         std::fs::write(directory.path().join("leasehold.toml"), config).unwrap();
     }
-    World { server: launch(directory.path()).start(), authority, directory }
+    Rig { server: launch(directory.path()).start(), authority, directory }
 }
 
-impl World {
+impl Rig {
     fn url(&self) -> String {
         format!("https://localhost:{}", self.server.addr.port())
     }

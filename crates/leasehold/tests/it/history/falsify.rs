@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_history::{Answer, Call, End, Kind, Op, Outcome, Rules, Stamp, Taken, Wish, search};
+use leasehold_history::{Call, End, HeardAnswer, Kind, Op, Outcome, Rules, Stamp, Taken, Wish, search};
 
 use crate::support::report;
 
@@ -23,11 +23,11 @@ type Falsehood = fn(&mut Vec<Op>, usize) -> Option<()>;
 const FALSEHOODS: [(&str, Falsehood); 20] = [
     ("two holders of one slot", |ops, n| two_holders_of_one_slot(ops, n)),
     ("a slot that is not the lowest", |ops, n| {
-        let Answer::Held { slot, .. } = grant(ops, n)? else { return None };
+        let HeardAnswer::Held { slot, .. } = grant(ops, n)? else { return None };
         *slot += 1;
         Some(())
     }),
-    ("a release that was not", |ops, n| (*answer(ops, n)? == Answer::Released(true)).then(|| drop(ops.remove(n)))),
+    ("a release that was not", |ops, n| (*answer(ops, n)? == HeardAnswer::Released(true)).then(|| drop(ops.remove(n)))),
     ("tokens in the wrong order", |ops, n| {
         let later = (n + 1..ops.len()).find(|&later| grant(ops, later).is_some())?;
         let (mut one, mut two) = (token(grant(ops, n)?)?, token(grant(ops, later)?)?);
@@ -43,21 +43,24 @@ const FALSEHOODS: [(&str, Falsehood); 20] = [
     }),
     ("a renewal with another token", |ops, n| {
         let is_renewal = matches!(ops[n].call, Call::Renew { .. } | Call::Update { .. });
-        let is_relock = matches!(answer(ops, n)?, Answer::Locked { how: Taken::Renewed, .. });
+        let is_relock = matches!(answer(ops, n)?, HeardAnswer::Locked { how: Taken::Renewed, .. });
         let other = token(answer(ops, n)?)? + 1;
         if is_renewal || is_relock { set_token(ops, n, other) } else { None }
     }),
     ("a lease that is lost", |ops, n| {
         let lost = match (&ops[n].call, &ops[n].outcome) {
-            (Call::Release { .. }, _) => Answer::Released(false),
-            (Call::Renew { .. } | Call::ViewLease { .. }, _) => Answer::NotHeld,
-            (Call::Unlock { .. }, _) => Answer::NotTheHolder,
-            (Call::ViewClaim { .. }, _) => Answer::NoClaim,
+            (Call::Release { .. }, _) => HeardAnswer::Released(false),
+            (Call::Renew { .. } | Call::ViewLease { .. }, _) => HeardAnswer::NotHeld,
+            (Call::Unlock { .. }, _) => HeardAnswer::NotTheHolder,
+            (Call::ViewClaim { .. }, _) => HeardAnswer::NoClaim,
             _ => return None,
         };
         let is_there = matches!(
             answer(ops, n)?,
-            Answer::Released(true) | Answer::Held { .. } | Answer::Active { .. } | Answer::InLine { .. }
+            HeardAnswer::Released(true)
+                | HeardAnswer::Held { .. }
+                | HeardAnswer::Active { .. }
+                | HeardAnswer::InLine { .. }
         );
         is_there.then(|| set(ops, n, lost))?
     }),
@@ -85,7 +88,7 @@ const FALSEHOODS: [(&str, Falsehood); 20] = [
         Some(())
     }),
     ("two in line that changed places", |ops, n| {
-        let is_in_line = |op: &Op| matches!(&op.outcome, Outcome::Answered { answer: Answer::Waiting { .. }, .. });
+        let is_in_line = |op: &Op| matches!(&op.outcome, Outcome::Answered { answer: HeardAnswer::Waiting { .. }, .. });
         let later = (n + 1..ops.len()).find(|&later| is_in_line(&ops[later]))?;
         if !is_in_line(&ops[n]) {
             return None;
@@ -95,32 +98,32 @@ const FALSEHOODS: [(&str, Falsehood); 20] = [
         set(ops, later, one)
     }),
     ("a place further back", |ops, n| {
-        let Answer::InLine { place, .. } = answer(ops, n)? else { return None };
+        let HeardAnswer::InLine { place, .. } = answer(ops, n)? else { return None };
         *place += 1;
         Some(())
     }),
     ("one who did not wait for its turn", |ops, n| {
-        let Answer::Waiting { lease } = answer(ops, n)? else { return None };
-        let active = Answer::Active { claim: lease.clone(), token: u64::MAX };
+        let HeardAnswer::Waiting { lease } = answer(ops, n)? else { return None };
+        let active = HeardAnswer::Active { claim: lease.clone(), token: u64::MAX };
         set(ops, n, active)
     }),
     ("one who waits for nothing", |ops, n| {
-        let Answer::Active { claim, .. } = answer(ops, n)? else { return None };
-        let waiting = Answer::Waiting { lease: claim.clone() };
+        let HeardAnswer::Active { claim, .. } = answer(ops, n)? else { return None };
+        let waiting = HeardAnswer::Waiting { lease: claim.clone() };
         if matches!(ops[n].call, Call::Claim { .. }) { set(ops, n, waiting) } else { None }
     }),
     ("more in use than there are", |ops, n| {
-        let Answer::Seen { in_use, .. } = answer(ops, n)? else { return None };
+        let HeardAnswer::Seen { in_use, .. } = answer(ops, n)? else { return None };
         *in_use += 1;
         Some(())
     }),
     ("a full pool that lends", |ops, n| {
-        let is_full = *answer(ops, n)? == Answer::Full;
-        let lent = Answer::Held { lease: "never".to_owned(), slot: 0, token: u64::MAX };
+        let is_full = *answer(ops, n)? == HeardAnswer::Full;
+        let lent = HeardAnswer::Held { lease: "never".to_owned(), slot: 0, token: u64::MAX };
         is_full.then(|| set(ops, n, lent))?
     }),
     ("a renewal by a stranger", |ops, n| {
-        if !matches!(answer(ops, n)?, Answer::Locked { how: Taken::Renewed, .. }) {
+        if !matches!(answer(ops, n)?, HeardAnswer::Locked { how: Taken::Renewed, .. }) {
             return None;
         }
         let Call::Lock { client, .. } = &mut ops[n].call else { return None };
@@ -128,15 +131,15 @@ const FALSEHOODS: [(&str, Falsehood); 20] = [
         Some(())
     }),
     ("a lock of somebody else", |ops, n| match answer(ops, n)? {
-        Answer::LockedBy { holder, .. } | Answer::LockSeen { holder: Some((holder, _)), .. } => {
+        HeardAnswer::LockedBy { holder, .. } | HeardAnswer::LockSeen { holder: Some((holder, _)), .. } => {
             "stranger".clone_into(holder);
             Some(())
         }
         _ => None,
     }),
     ("an end before its time", |ops, n| {
-        let Answer::Active { claim, .. } = answer(ops, n)? else { return None };
-        let ended = Answer::Ended { claim: claim.clone(), how: End::Expired };
+        let HeardAnswer::Active { claim, .. } = answer(ops, n)? else { return None };
+        let ended = HeardAnswer::Ended { claim: claim.clone(), how: End::Expired };
         if matches!(ops[n].call, Call::ViewClaim { .. }) { set(ops, n, ended) } else { None }
     }),
 ];
@@ -187,14 +190,14 @@ fn by_resource(history: &[Op]) -> Vec<Vec<Op>> {
     groups
 }
 
-fn answer(ops: &mut [Op], n: usize) -> Option<&mut Answer> {
+fn answer(ops: &mut [Op], n: usize) -> Option<&mut HeardAnswer> {
     match &mut ops[n].outcome {
         Outcome::Answered { answer, .. } => Some(answer),
         Outcome::Unknown { .. } => None,
     }
 }
 
-fn set(ops: &mut [Op], n: usize, other: Answer) -> Option<()> {
+fn set(ops: &mut [Op], n: usize, other: HeardAnswer) -> Option<()> {
     *answer(ops, n)? = other;
     Some(())
 }
@@ -214,26 +217,30 @@ fn end_us(op: &Op) -> Option<u64> {
 }
 
 /// The answer that granted something for the first time.
-fn grant(ops: &mut [Op], n: usize) -> Option<&mut Answer> {
+fn grant(ops: &mut [Op], n: usize) -> Option<&mut HeardAnswer> {
     let is_asked = matches!(ops[n].call, Call::Acquire { key: None, .. } | Call::Claim { key: None, .. })
         || matches!(ops[n].call, Call::Lock { .. });
     let is_granted = matches!(
         answer(ops, n)?,
-        Answer::Held { .. } | Answer::Active { .. } | Answer::Locked { how: Taken::Acquired { .. }, .. }
+        HeardAnswer::Held { .. } | HeardAnswer::Active { .. } | HeardAnswer::Locked { how: Taken::Acquired { .. }, .. }
     );
     if is_asked && is_granted { answer(ops, n) } else { None }
 }
 
-fn token(answer: &Answer) -> Option<u64> {
+fn token(answer: &HeardAnswer) -> Option<u64> {
     match answer {
-        Answer::Held { token, .. } | Answer::Active { token, .. } | Answer::Locked { token, .. } => Some(*token),
+        HeardAnswer::Held { token, .. } | HeardAnswer::Active { token, .. } | HeardAnswer::Locked { token, .. } => {
+            Some(*token)
+        }
         _ => None,
     }
 }
 
 fn set_token(ops: &mut [Op], n: usize, other: u64) -> Option<()> {
     match answer(ops, n)? {
-        Answer::Held { token, .. } | Answer::Active { token, .. } | Answer::Locked { token, .. } => *token = other,
+        HeardAnswer::Held { token, .. } | HeardAnswer::Active { token, .. } | HeardAnswer::Locked { token, .. } => {
+            *token = other
+        }
         _ => return None,
     }
     Some(())
@@ -241,7 +248,7 @@ fn set_token(ops: &mut [Op], n: usize, other: u64) -> Option<()> {
 
 /// The next one to be granted gets the slot of one whose lease is not over.
 fn two_holders_of_one_slot(ops: &mut [Op], n: usize) -> Option<()> {
-    let Answer::Held { slot, lease, .. } = grant(ops, n)?.clone() else { return None };
+    let HeardAnswer::Held { slot, lease, .. } = grant(ops, n)?.clone() else { return None };
     let Call::Acquire { ttl_us, .. } = ops[n].call else { return None };
     let until_us = ops[n].start_us + ttl_us;
     let later = (n + 1..ops.len()).find(|&later| grant(ops, later).is_some())?;
@@ -253,7 +260,7 @@ fn two_holders_of_one_slot(ops: &mut [Op], n: usize) -> Option<()> {
     if ops.iter().any(names_it) && ops[n..later].iter().any(names_it) || end_us(&ops[later])? >= until_us {
         return None;
     }
-    let Answer::Held { slot: other, .. } = answer(ops, later)? else { return None };
+    let HeardAnswer::Held { slot: other, .. } = answer(ops, later)? else { return None };
     if *other == slot {
         return None;
     }
@@ -263,7 +270,7 @@ fn two_holders_of_one_slot(ops: &mut [Op], n: usize) -> Option<()> {
 
 /// A client looks at it after its release, and there it is.
 fn released_is_back(ops: &mut Vec<Op>, n: usize) -> Option<()> {
-    if *answer(ops, n)? != Answer::Released(true) {
+    if *answer(ops, n)? != HeardAnswer::Released(true) {
         return None;
     }
     let (resource, start_us) = (ops[n].call.resource().to_owned(), end_us(&ops[n])? + 1);
@@ -271,19 +278,19 @@ fn released_is_back(ops: &mut Vec<Op>, n: usize) -> Option<()> {
     let (call, back) = match ops[n].call.clone() {
         Call::Release { lease, .. } => {
             let held = ops.iter().find_map(|op| match &op.outcome {
-                Outcome::Answered { answer: Answer::Held { lease: told, slot, token }, .. } if *told == lease => {
-                    Some(Answer::Held { lease: lease.clone(), slot: *slot, token: *token })
+                Outcome::Answered { answer: HeardAnswer::Held { lease: told, slot, token }, .. } if *told == lease => {
+                    Some(HeardAnswer::Held { lease: lease.clone(), slot: *slot, token: *token })
                 }
                 _ => None,
             });
             (Call::ViewLease { resource, lease }, held?)
         }
         Call::Update { claim, wish: Wish::Released | Wish::Revoked, .. } => {
-            let back = Answer::InLine { claim: claim.clone(), place: 1 };
+            let back = HeardAnswer::InLine { claim: claim.clone(), place: 1 };
             (Call::ViewClaim { resource, claim }, back)
         }
         Call::Unlock { client, .. } => {
-            (Call::ViewLock { resource }, Answer::LockSeen { holder: Some((client, u64::MAX)), is_expired: false })
+            (Call::ViewLock { resource }, HeardAnswer::LockSeen { holder: Some((client, u64::MAX)), is_expired: false })
         }
         _ => return None,
     };

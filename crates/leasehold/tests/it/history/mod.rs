@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold_history::{Answer, Kind, Op, Outcome, Rules, search};
+use leasehold_history::{HeardAnswer, Kind, Op, Outcome, Rules, search};
 use rustix::process::Signal;
 
 use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, report, until};
@@ -108,7 +108,7 @@ fn what_clients_hear_can_be_true_without_a_journal() {
     let history = play(0, || Launch::with(&["--listen", "127.0.0.1:0", "--memory"]));
     let rules = Rules { grace_us: u64::try_from(GRACE.as_micros()).unwrap(), ..Rules::default() };
     let searched = search(&history, rules).unwrap_or_else(|contradiction| panic!("{contradiction}"));
-    let is_nonsense = |op: &&Op| matches!(op.outcome, Outcome::Answered { answer: Answer::Malformed, .. });
+    let is_nonsense = |op: &&Op| matches!(op.outcome, Outcome::Answered { answer: HeardAnswer::Malformed, .. });
     let nonsense = history.iter().filter(is_nonsense).count();
     assert!(nonsense > 0, "of {} answers none was about nonsense", searched.answered);
     report(format_args!("history: {} answers without a journal, {nonsense} about nonsense", searched.answered));

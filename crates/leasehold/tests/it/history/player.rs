@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leasehold_history::{Answer, Call, Op, Outcome, Stamp, Status, Wish};
+use leasehold_history::{Call, HeardAnswer, Op, Outcome, Stamp, Status, Wish};
 
 use super::wire::{self, Request};
 use super::{Noted, Service};
@@ -87,7 +87,7 @@ impl<'a> Player<'a> {
         let at = response.position().unwrap_or_else(|| panic!("no position in {response:?}"));
         let answer = if is_nonsense {
             assert_eq!(response.status, 400, "{target} {body} was answered {}", response.json());
-            Some(Answer::Malformed)
+            Some(HeardAnswer::Malformed)
         } else {
             wire::answer(&call, wait_ms > 0, &response)
         };
@@ -104,22 +104,23 @@ impl<'a> Player<'a> {
     }
 
     /// Remembers what it was told of, to come back to it.
-    fn learn(&mut self, call: &Call, answer: &Answer) {
+    fn learn(&mut self, call: &Call, answer: &HeardAnswer) {
         let resource = call.resource().to_owned();
         let (list, known) = match (call, answer) {
-            (Call::Acquire { .. }, Answer::Held { lease, .. }) => (&mut self.leases, (resource, lease.clone())),
-            (Call::Claim { .. }, Answer::Active { claim, .. } | Answer::Waiting { lease: claim }) => {
+            (Call::Acquire { .. }, HeardAnswer::Held { lease, .. }) => (&mut self.leases, (resource, lease.clone())),
+            (Call::Claim { .. }, HeardAnswer::Active { claim, .. } | HeardAnswer::Waiting { lease: claim }) => {
                 (&mut self.claims, (resource, claim.clone()))
             }
             // It looks at an ended claim once more, now and then.
-            (Call::ViewClaim { claim, .. }, Answer::Ended { .. })
-            | (Call::Update { claim, .. }, Answer::Released(true) | Answer::Refused { status: Status::Ended(_) })
-                if rand::random_ratio(2, 3) =>
-            {
+            (Call::ViewClaim { claim, .. }, HeardAnswer::Ended { .. })
+            | (
+                Call::Update { claim, .. },
+                HeardAnswer::Released(true) | HeardAnswer::Refused { status: Status::Ended(_) },
+            ) if rand::random_ratio(2, 3) => {
                 self.claims.retain(|(_, known)| known != claim);
                 return;
             }
-            (Call::ViewLease { lease, .. }, Answer::NotHeld | Answer::NoResource) => {
+            (Call::ViewLease { lease, .. }, HeardAnswer::NotHeld | HeardAnswer::NoResource) => {
                 self.leases.retain(|(_, known)| known != lease);
                 return;
             }

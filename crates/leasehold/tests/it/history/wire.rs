@@ -1,6 +1,6 @@
 //! Calls as requests, and responses as answers.
 
-use leasehold_history::{Answer, Call, End, Status, Taken, Wish};
+use leasehold_history::{Call, End, HeardAnswer, Status, Taken, Wish};
 
 use crate::support::Response;
 
@@ -69,67 +69,67 @@ pub(crate) fn nonsense(call: &Call) -> Request {
 }
 
 /// The answer in a response; `None` if it contradicts nothing.
-pub(crate) fn answer(call: &Call, has_waited: bool, response: &Response) -> Option<Answer> {
+pub(crate) fn answer(call: &Call, has_waited: bool, response: &Response) -> Option<HeardAnswer> {
     let unexpected = || -> ! { panic!("{call:?} was answered {}: {}", response.status, response.json()) };
     Some(match (call, response.status) {
-        (Call::Configure { .. }, 200) => Answer::Configured,
-        (Call::Delete { .. }, 200) => Answer::Deleted(response.json()["deleted"] == true),
-        (Call::Acquire { .. } | Call::Renew { .. } | Call::ViewLease { .. }, 200) => Answer::Held {
+        (Call::Configure { .. }, 200) => HeardAnswer::Configured,
+        (Call::Delete { .. }, 200) => HeardAnswer::Deleted(response.json()["deleted"] == true),
+        (Call::Acquire { .. } | Call::Renew { .. } | Call::ViewLease { .. }, 200) => HeardAnswer::Held {
             lease: response.text("lease"),
             slot: u32::try_from(response.number("position")).unwrap(),
             token: response.number("token"),
         },
         // A waiter is refused as of the end of its wait, which the answer does not tell.
         (Call::Acquire { .. }, 409) if has_waited => return None,
-        (Call::Acquire { .. }, 409) => Answer::Full,
-        (Call::Acquire { .. } | Call::Claim { .. }, 410) => Answer::KeySpent,
-        (Call::ViewLease { .. }, 404) if response.text("error") == "no such lease" => Answer::NotHeld,
+        (Call::Acquire { .. }, 409) => HeardAnswer::Full,
+        (Call::Acquire { .. } | Call::Claim { .. }, 410) => HeardAnswer::KeySpent,
+        (Call::ViewLease { .. }, 404) if response.text("error") == "no such lease" => HeardAnswer::NotHeld,
         (Call::Acquire { .. } | Call::Renew { .. } | Call::View { .. } | Call::ViewLease { .. }, 404) => {
-            Answer::NoResource
+            HeardAnswer::NoResource
         }
-        (Call::Renew { .. }, 409) => Answer::NotHeld,
-        (Call::Release { .. }, 200) => Answer::Released(response.json()["returned"] == true),
-        (Call::View { .. }, 200) => Answer::Seen {
+        (Call::Renew { .. }, 409) => HeardAnswer::NotHeld,
+        (Call::Release { .. }, 200) => HeardAnswer::Released(response.json()["returned"] == true),
+        (Call::View { .. }, 200) => HeardAnswer::Seen {
             capacity: u32::try_from(response.number("count")).unwrap(),
             in_use: u32::try_from(response.number("in_use")).unwrap(),
         },
         (Call::Claim { .. } | Call::Update { .. } | Call::ViewClaim { .. }, 200..=202) => claim(call, response),
         // It did not hold the lock, but waited for it.
-        (Call::Unlock { .. }, 200) if response.text("message") == "wait withdrawn" => Answer::NotTheHolder,
-        (Call::Update { .. }, 204) | (Call::Unlock { .. }, 200) => Answer::Released(true),
-        (Call::Update { .. }, 409) => Answer::Refused { status: status(&response.text("status")) },
-        (Call::Update { .. } | Call::ViewClaim { .. }, 404) => Answer::NoClaim,
+        (Call::Unlock { .. }, 200) if response.text("message") == "wait withdrawn" => HeardAnswer::NotTheHolder,
+        (Call::Update { .. }, 204) | (Call::Unlock { .. }, 200) => HeardAnswer::Released(true),
+        (Call::Update { .. }, 409) => HeardAnswer::Refused { status: status(&response.text("status")) },
+        (Call::Update { .. } | Call::ViewClaim { .. }, 404) => HeardAnswer::NoClaim,
         (Call::Lock { .. }, 200) => {
             let message = response.text("message");
             let from = message.strip_prefix("acquired from ").map(str::to_owned);
             let how = if message == "renewed" { Taken::Renewed } else { Taken::Acquired { from } };
-            Answer::Locked { token: response.number("token"), how }
+            HeardAnswer::Locked { token: response.number("token"), how }
         }
         (Call::Lock { .. }, 409) => {
             // In the step that ended its wait the lock may have been let go.
             let holder = response.json()["holder"].as_str()?.to_owned();
-            Answer::LockedBy { holder, in_grace: response.text("error") == "grace period active" }
+            HeardAnswer::LockedBy { holder, in_grace: response.text("error") == "grace period active" }
         }
-        (Call::Unlock { .. }, 403) => Answer::NotTheHolder,
+        (Call::Unlock { .. }, 403) => HeardAnswer::NotTheHolder,
         (Call::ViewLock { .. }, 200) => {
             let holder = response.text("holder");
             let is_expired = response.json()["is_expired"] == true;
             let holder = (!holder.is_empty()).then(|| (holder, response.number("token")));
-            Answer::LockSeen { holder, is_expired }
+            HeardAnswer::LockSeen { holder, is_expired }
         }
         _ => unexpected(),
     })
 }
 
-fn claim(call: &Call, response: &Response) -> Answer {
+fn claim(call: &Call, response: &Response) -> HeardAnswer {
     let claim = response.text("id");
     match (status(&response.text("status")), response.json()["token"].as_u64()) {
-        (Status::Waiting, _) if matches!(call, Call::Claim { .. }) => Answer::Waiting { lease: claim },
+        (Status::Waiting, _) if matches!(call, Call::Claim { .. }) => HeardAnswer::Waiting { lease: claim },
         (Status::Waiting, _) => {
-            Answer::InLine { claim, place: u32::try_from(response.number("queue_position")).unwrap() }
+            HeardAnswer::InLine { claim, place: u32::try_from(response.number("queue_position")).unwrap() }
         }
-        (Status::Ended(how), _) => Answer::Ended { claim, how },
-        (Status::Active, token) => Answer::Active { claim, token: token.expect("an active claim has a token") },
+        (Status::Ended(how), _) => HeardAnswer::Ended { claim, how },
+        (Status::Active, token) => HeardAnswer::Active { claim, token: token.expect("an active claim has a token") },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::worker::{Doubt, Grant, Lease, LockEvent, Worker, World};
+use super::worker::{Doubt, Grant, Lease, LockEvent, Rig, Worker};
 use crate::support::{Client, Position, Response};
 
 /// About this many leases and claims of each worker that ended before the last restart are looked up again.
@@ -10,7 +10,7 @@ const OLD_SAMPLE: usize = 10;
 
 #[derive(Debug)]
 pub(crate) struct Audit {
-    world: World,
+    world: Rig,
     /// Holder and token of each lock after the last restart.
     locks: BTreeMap<String, Option<(String, u64)>>,
     last: Position,
@@ -22,7 +22,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    pub(crate) fn new(world: &World) -> Self {
+    pub(crate) fn new(world: &Rig) -> Self {
         Audit {
             world: world.clone(),
             locks: world.jobs.iter().map(|job| (job.clone(), None)).collect(),

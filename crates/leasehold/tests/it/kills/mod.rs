@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, report, until};
 use audit::Audit;
-use worker::{Pool, Worker, World};
+use worker::{Pool, Rig, Worker};
 
 pub(crate) const WORKERS: usize = 16;
 
@@ -62,11 +62,11 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     assert!(audit.unknown > 0, "no kill ever hit a request under way");
 }
 
-pub(crate) fn world() -> World {
+pub(crate) fn world() -> Rig {
     // Wide ones without waiters, and a narrow one with a queue.
     let pools = [200, 40, 3].map(|count| Pool { id: random_uuid(), count });
     let named = |prefix: &str| (0..6).map(|number| format!("{prefix}-{number}")).collect();
-    World { pools: pools.into(), jobs: named("job"), resources: named("resource") }
+    Rig { pools: pools.into(), jobs: named("job"), resources: named("resource") }
 }
 
 /// Lets the workers loose and kills the server at a moment picked by how many answers they have got.

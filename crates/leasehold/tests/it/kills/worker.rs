@@ -9,7 +9,7 @@ use crate::support::{Client, Position, Response, random_uuid};
 
 /// The pools, locks and resources.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct Rig {
     pub(crate) pools: Vec<Pool>,
     pub(crate) jobs: Vec<String>,
     pub(crate) resources: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Pool {
 /// A worker and its notes.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    world: World,
+    world: Rig,
     pub(crate) name: String,
     /// The request that is under way, if it changes anything: unknown until its answer is there.
     pub(crate) doubt: Option<Doubt>,
@@ -95,7 +95,7 @@ const LEASES_MAX: usize = 4;
 const CLAIMS_MAX: usize = 3;
 
 impl Worker {
-    pub(crate) fn new(world: &World, number: usize) -> Self {
+    pub(crate) fn new(world: &Rig, number: usize) -> Self {
         Worker {
             world: world.clone(),
             name: format!("worker-{number}"),

@@ -30,7 +30,7 @@ actions = ["*"]
 /// The endpoints of one listener: all of them, those for callers, or those for operators.
 const LISTENERS: [&str; 3] = ["everything", "callers", "operators"];
 
-struct World {
+struct Rig {
     it: Guarded,
     /// Where operators are served, if not there too.
     operators: Option<SocketAddr>,
@@ -49,7 +49,7 @@ struct Things {
     token: u64,
 }
 
-fn world(is_split: bool) -> World {
+fn world(is_split: bool) -> Rig {
     let (stranger, peer) = (Member::new("stranger", &[]), Member::new("peer", &["users"]));
     let (owner, operator) = (Member::new("owner", &["users"]), Member::new("operator", &["operators"]));
     let tokens = [&stranger, &peer, &owner, &operator].map(|member| member.snippet.as_str()).concat();
@@ -59,10 +59,10 @@ fn world(is_split: bool) -> World {
         let line = it.server.wait_for_line("are served on http://");
         line.split("://").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap()
     });
-    World { it, operators, stranger, peer, owner, operator }
+    Rig { it, operators, stranger, peer, owner, operator }
 }
 
-impl World {
+impl Rig {
     fn member(&self, role: &str) -> Option<&Member> {
         match role {
             "anonymous" => None,

@@ -27,7 +27,7 @@ kinds = ["lock"]
 resources = ["status"]
 "#;
 
-struct World {
+struct Rig {
     it: Guarded,
     alice: Member,
     bob: Member,
@@ -35,16 +35,16 @@ struct World {
     root: Member,
 }
 
-fn world(more: &str) -> World {
+fn world(more: &str) -> Rig {
     let alice = Member::new("alice", &["builders"]);
     let bob = Member::new("bob", &["builders"]);
     let blind = Member::new("blind", &["blind"]);
     let root = Member::new("root", &["operators"]);
     let tokens = [&alice, &bob, &blind, &root].map(|member| member.snippet.as_str()).concat();
-    World { it: Guarded::start(&format!("[auth]\n{more}\n{tokens}\n{POLICIES}")), alice, bob, blind, root }
+    Rig { it: Guarded::start(&format!("[auth]\n{more}\n{tokens}\n{POLICIES}")), alice, bob, blind, root }
 }
 
-impl World {
+impl Rig {
     fn claim(&self, who: &Member, resource: &str) -> Response {
         let body = json!({"resource": resource, "timeout": 600}).to_string();
         self.it.ask(Some(who), "POST", "/v1/claims/", &body)
@@ -59,7 +59,7 @@ const HEADER: &str = "the Authorization header must be Bearer and a token, or Ba
 
 #[test]
 fn nobody_gets_past_without_a_token_that_is_known() {
-    let World { it, alice, .. } = world("");
+    let Rig { it, alice, .. } = world("");
     for (header, status, challenge) in [
         (None, 401, r#"Bearer realm="leasehold""#.to_owned()),
         (Some("Bearer lh_0000"), 401, told("the API token is unknown or was revoked")),
@@ -95,7 +95,7 @@ fn told(description: &str) -> String {
 #[test]
 fn a_claim_is_its_owners() {
     let world = world("");
-    let World { it, alice, bob, blind, root } = &world;
+    let Rig { it, alice, bob, blind, root } = &world;
     let claim = world.claim(alice, "build/a").expect(201);
     assert_eq!(claim.text("owner"), "alice");
     let one = format!("/v1/claims/{}/", claim.text("id"));
@@ -124,7 +124,7 @@ fn a_claim_is_its_owners() {
 #[test]
 fn what_belongs_to_somebody_else_is_not_listed() {
     let world = world("");
-    let World { it, alice, bob, blind, root } = &world;
+    let Rig { it, alice, bob, blind, root } = &world;
     world.claim(alice, "build/a").expect(201);
     world.claim(blind, "build/b").expect(201);
     world.claim(root, "deploy").expect(201);
@@ -147,7 +147,7 @@ fn what_belongs_to_somebody_else_is_not_listed() {
 
 #[test]
 fn an_idempotency_key_is_its_owners() {
-    let World { it, alice, bob, .. } = world("");
+    let Rig { it, alice, bob, .. } = world("");
     let body = r#"{"resource": "build/a", "timeout": 60}"#;
     let claim = |who: &Member| it.ask_with(Some(who), &[("idempotency-key", "k1")], "POST", "/v1/claims/", body);
     let first = claim(&alice).expect(201);
@@ -171,7 +171,7 @@ fn pools_require_sign_on_unless_they_are_opened() {
     let wrong = Member { token: "lh_wrong".to_owned(), snippet: String::new() };
     open.it.ask(Some(&wrong), "GET", &pool, "").expect(401);
 
-    let World { it, alice, root, .. } = world("");
+    let Rig { it, alice, root, .. } = world("");
     it.ask(None, "PUT", &pool, r#"{"count": 1}"#).expect(401);
     let refused = it.ask(Some(&alice), "PUT", &pool, r#"{"count": 1}"#).expect(403);
     assert_eq!(error(&refused), "alice needs the action 'configure' on a pool");
@@ -186,7 +186,7 @@ fn pools_require_sign_on_unless_they_are_opened() {
 
 #[test]
 fn a_lock_is_held_under_ones_own_name_unless_it_is_unbound() {
-    let World { it, alice, bob, root, .. } = world("");
+    let Rig { it, alice, bob, root, .. } = world("");
     let lock = |who: &Member, method: &str, client: &str| {
         it.ask(Some(who), method, &format!("/lock?job=build%2Fx&client={client}"), "")
     };
@@ -205,7 +205,7 @@ fn a_lock_is_held_under_ones_own_name_unless_it_is_unbound() {
     lock(&root, "DELETE", "alice").expect(200);
     lock(&alice, "POST", "alice%2Frunner-1").expect(200);
 
-    let World { it, alice, .. } = world("bind_lock_client = false");
+    let Rig { it, alice, .. } = world("bind_lock_client = false");
     it.ask(Some(&alice), "POST", "/lock?job=build%2Fx&client=laptop1", "").expect(200);
 }
 
@@ -244,7 +244,7 @@ fn callers_without_a_name_own_nothing() {
 /// Behind a terminator of TLS all callers have one address; a trusted one names the client of each request.
 #[test]
 fn failures_are_held_against_whom_a_trusted_proxy_names() {
-    let World { it, .. } = world("");
+    let Rig { it, .. } = world("");
     let bad = Member { token: "lh_bad".to_owned(), snippet: String::new() };
     let ask = |it: &Guarded, from: &str| {
         let headers = [("x-forwarded-for", from)];
@@ -284,7 +284,7 @@ fn a_token_in_place_of_its_digest_is_not_printed() {
 
 #[test]
 fn too_many_failures_are_put_off_and_a_good_token_still_works() {
-    let World { it, alice, .. } = world("");
+    let Rig { it, alice, .. } = world("");
     let bad = Member { token: "lh_bad".to_owned(), snippet: String::new() };
     let statuses: Vec<u16> = (0..12).map(|_| it.ask(Some(&bad), "GET", "/v1/claims/", "").status).collect();
     assert_eq!(statuses[..10], [401; 10]);
@@ -298,7 +298,7 @@ fn too_many_failures_are_put_off_and_a_good_token_still_works() {
 #[test]
 fn requests_past_the_limit_are_told_when_to_come_back() {
     let world = world("");
-    let World { it, alice, bob, root, .. } = &world;
+    let Rig { it, alice, bob, root, .. } = &world;
     let mut config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
     config.push_str("\n[limits]\nrequests_per_second = 1\nburst = 5\n");
     it.rewrite(&config);
@@ -316,7 +316,7 @@ fn requests_past_the_limit_are_told_when_to_come_back() {
 #[test]
 fn nobody_has_more_than_their_share() {
     let world = world("");
-    let World { it, alice, bob, root, .. } = &world;
+    let Rig { it, alice, bob, root, .. } = &world;
     let mut config = std::fs::read_to_string(it.directory.path().join("leasehold.toml")).unwrap();
     config.push_str("\n[limits]\nlive_claims = 3\nwaiters = 1\n");
     it.rewrite(&config);

@@ -20,22 +20,22 @@ groups = ["operators"]
 actions = ["*"]
 "#;
 
-struct World {
+struct Rig {
     authority: Authority,
     server: Server,
     directory: TempDir,
 }
 
-fn world(config: &str) -> World {
+fn world(config: &str) -> Rig {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     authority.server().write(directory.path(), "server");
     std::fs::write(directory.path().join("ca.pem"), authority.pem()).unwrap();
     std::fs::write(directory.path().join("leasehold.toml"), format!("tls_client_ca = \"ca.pem\"\n{config}")).unwrap();
-    World { server: launch(directory.path()).start(), authority, directory }
+    Rig { server: launch(directory.path()).start(), authority, directory }
 }
 
-impl World {
+impl Rig {
     fn addr(&self) -> SocketAddr {
         self.server.addr
     }
@@ -134,7 +134,7 @@ fn a_certificate_that_was_taken_back_does_not_come_in() {
     let config = "tls_client_ca = \"ca.pem\"\ntls_client_crl = \"revoked.pem\"\n";
     std::fs::write(directory.path().join("leasehold.toml"), config).unwrap();
     std::fs::write(&list, authority.revocations(&[], 2100)).unwrap();
-    let world = World { server: launch(directory.path()).start(), authority, directory };
+    let world = Rig { server: launch(directory.path()).start(), authority, directory };
     assert!(world.lets_in(Some(&good)) && world.lets_in(Some(&stolen)));
 
     let changes = [

@@ -20,7 +20,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
-use world::{StoreCall, Told, World};
+use world::{Rig, StoreCall, Told};
 
 /// A schedule longer than this goes round in circles.
 const STEPS_MAX: usize = 100_000;
@@ -71,7 +71,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
 #[test]
 fn a_waiter_that_leaves_around_its_grant_leaves_no_slot_behind() {
     explore("wake-up against cancel", 6_000, || {
-        let world = World::new(1);
+        let world = Rig::new(1);
         let holder = world.caller(1);
         let held = holder.borrow_now();
         let giving = thread::spawn(move || assert!(holder.give_back(held)));
@@ -97,7 +97,7 @@ fn a_waiter_that_leaves_around_its_grant_leaves_no_slot_behind() {
 #[test]
 fn a_waiter_that_leaves_is_out_of_the_queue() {
     explore("leaving a queue that does not move", 2_000, || {
-        let world = World::new(1);
+        let world = Rig::new(1);
         let held = world.caller(1).borrow_now();
         let leaving = [2, 3].map(|number| {
             let caller = world.caller(number);
@@ -113,7 +113,7 @@ fn a_waiter_that_leaves_is_out_of_the_queue() {
 #[test]
 fn leaving_against_granting_against_returning() {
     explore("leave against grant", 6_000, || {
-        let world = World::new(2);
+        let world = Rig::new(2);
         let threads: Vec<_> = (1..=4)
             .map(|number| {
                 let caller = world.caller(number);
@@ -135,7 +135,7 @@ fn leaving_against_granting_against_returning() {
 #[test]
 fn two_callers_with_one_key_share_what_either_was_told() {
     explore("one key, two callers", 4_000, || {
-        let world = World::new(1);
+        let world = Rig::new(1);
         let stays = thread::spawn({
             let caller = world.caller(1);
             move || caller.with_key("k").borrow_waiting()
@@ -160,7 +160,7 @@ fn a_gathering_committer_answers_everybody() {
     static BATCHES: AtomicU64 = AtomicU64::new(0);
     const SCHEDULES: usize = 1_000;
     explore("group commit and gathering", SCHEDULES, || {
-        let world = World::new(u32::try_from(CALLERS).expect("a few"));
+        let world = Rig::new(u32::try_from(CALLERS).expect("a few"));
         let threads: Vec<_> = (1..=CALLERS)
             .map(|number| {
                 let caller = world.caller(number);
@@ -184,7 +184,7 @@ fn a_gathering_committer_answers_everybody() {
 #[test]
 fn closing_down_answers_everybody_and_keeps_what_was_promised() {
     explore("shutting down", 6_000, || {
-        let world = World::new(1);
+        let world = Rig::new(1);
         let threads: Vec<_> = (1..=3)
             .map(|number| {
                 let caller = world.caller(number);
@@ -205,7 +205,7 @@ fn closing_down_answers_everybody_and_keeps_what_was_promised() {
 #[test]
 fn a_deadline_that_comes_nearer_wakes_the_pulse() {
     explore("deadline against pulse", 2_000, || {
-        let world = World::new(1);
+        let world = Rig::new(1);
         let clock = world.let_time_pass();
         let held = world.caller(1).with_ttl_us(10_000).borrow_now();
         let waiter = thread::spawn({
@@ -224,7 +224,7 @@ fn a_deadline_that_comes_nearer_wakes_the_pulse() {
 #[test]
 fn a_store_that_fails_promises_nothing() {
     explore("a failing store", 4_000, || {
-        let world = World::with_store_failing_after(1, 2);
+        let world = Rig::with_store_failing_after(1, 2);
         let threads: Vec<_> = (1..=3)
             .map(|number| {
                 let caller = world.caller(number);
@@ -243,7 +243,7 @@ fn a_store_that_fails_promises_nothing() {
 fn a_store_that_hangs_wherever_it_does_is_charged_to_nobody() {
     explore("a hanging store", 1_400, || {
         let call = StoreCall::ALL[thread_rng().gen_range(0..StoreCall::ALL.len())];
-        let world = World::with_store_hanging_in(1, call);
+        let world = Rig::with_store_hanging_in(1, call);
         while !world.is_hanging() {
             world.nudge();
             world.pass(TICK_US);
@@ -268,7 +268,7 @@ fn a_store_that_hangs_wherever_it_does_is_charged_to_nobody() {
 fn what_depends_on_nothing_is_placed_after_what_was_answered() {
     explore("places of answers", 1_000, || {
         let is_kept = thread_rng().gen_range(0..2) == 0;
-        let world = if is_kept { World::new(2) } else { World::in_memory(2) };
+        let world = if is_kept { Rig::new(2) } else { Rig::in_memory(2) };
         let threads: Vec<_> = (1..=2)
             .map(|number| {
                 let caller = world.caller(number);

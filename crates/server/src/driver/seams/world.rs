@@ -28,7 +28,7 @@ const POOL: ResourceKey = ResourceKey::Pool(7);
 const HOUR_US: u64 = 3_600_000_000;
 
 /// A driver, and everything known of it from outside.
-pub(super) struct World {
+pub(super) struct Rig {
     driver: Driver,
     store: MemoryOpener,
     durable: Arc<AtomicU64>,
@@ -54,33 +54,33 @@ impl Told {
     }
 }
 
-impl World {
+impl Rig {
     /// One pool with so many slots.
-    pub(super) fn new(capacity: u32) -> World {
-        World::with_store_failing_after(capacity, u64::MAX)
+    pub(super) fn new(capacity: u32) -> Rig {
+        Rig::with_store_failing_after(capacity, u64::MAX)
     }
 
     /// The same on a store that does so many appends, and then no more.
-    pub(super) fn with_store_failing_after(capacity: u32, appends: u64) -> World {
-        World::with_store(capacity, MemoryOpener::keeping(), appends, None)
+    pub(super) fn with_store_failing_after(capacity: u32, appends: u64) -> Rig {
+        Rig::with_store(capacity, MemoryOpener::keeping(), appends, None)
     }
 
     /// The same on a store that does not come back from this call, once it is made.
-    pub(super) fn with_store_hanging_in(capacity: u32, call: StoreCall) -> World {
+    pub(super) fn with_store_hanging_in(capacity: u32, call: StoreCall) -> Rig {
         let is_of_checkpoint =
             matches!(call, StoreCall::BeginCheckpoint | StoreCall::PutChunk | StoreCall::FinishCheckpoint);
         // The first append leads to a checkpoint.
-        let world = World::with_store(capacity, MemoryOpener::keeping(), u64::MAX, is_of_checkpoint.then_some(call));
+        let world = Rig::with_store(capacity, MemoryOpener::keeping(), u64::MAX, is_of_checkpoint.then_some(call));
         world.hanging.call.store(call as usize, Ordering::SeqCst);
         world
     }
 
     /// The same without a journal.
-    pub(super) fn in_memory(capacity: u32) -> World {
-        World::with_store(capacity, MemoryOpener::forgetful(), u64::MAX, None)
+    pub(super) fn in_memory(capacity: u32) -> Rig {
+        Rig::with_store(capacity, MemoryOpener::forgetful(), u64::MAX, None)
     }
 
-    fn with_store(capacity: u32, store: MemoryOpener, appends: u64, hangs_in: Option<StoreCall>) -> World {
+    fn with_store(capacity: u32, store: MemoryOpener, appends: u64, hangs_in: Option<StoreCall>) -> Rig {
         reset_time();
         let durable = Arc::new(AtomicU64::new(0));
         let hanging = Hanging::default();
@@ -98,7 +98,7 @@ impl World {
         let clock = Clock::manual(Wall(1_700_000_000_000_000));
         let is_kept = !recovery.store.is_forgetful();
         let driver = Driver::start(recovery, limits, Arc::new(Unwatched), clock);
-        let world = World { driver, store, durable, ids: Arc::default(), hanging, is_kept };
+        let world = Rig { driver, store, durable, ids: Arc::default(), hanging, is_kept };
         let configured = block_on(world.driver.handle().call(Command::Configure {
             resource: POOL,
             capacity,
@@ -336,7 +336,7 @@ pub(super) struct Ticking {
 
 impl Ticking {
     /// `step` says how far to go, given the distance to the next deadline.
-    fn start(world: &World, step: impl Fn(u64) -> u64 + Send + 'static) -> Ticking {
+    fn start(world: &Rig, step: impl Fn(u64) -> u64 + Send + 'static) -> Ticking {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({
             let (shared, is_over) = (Arc::clone(&world.driver.shared), Arc::clone(&is_over));

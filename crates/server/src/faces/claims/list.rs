@@ -8,8 +8,7 @@ use std::sync::Arc;
 use http::header::LINK;
 use http::{HeaderValue, Response, StatusCode};
 use leasehold_engine::{
-    ClaimFilter, ClaimPage, ClaimQuery, ClaimView, Command, Reply as Engine, ResourceKey,
-    ResourcePage as ResourceSlice, ResourceView, Wall,
+    ClaimFilter, ClaimPage, ClaimQuery, ClaimView, Command, Reply, ResourceKey, ResourcePage, ResourceView, Wall,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -18,7 +17,7 @@ use super::wire::{ClaimListed, Resource};
 use super::{filter, wire};
 use crate::auth::Caller;
 use crate::driver::Handle;
-use crate::faces::{Reply, Seen, unserved};
+use crate::faces::{Envelope, Stamps, unserved};
 use crate::http::json::pieces::{array, array_pieces};
 use crate::http::json::{append, shown};
 use crate::http::query::Query;
@@ -30,7 +29,7 @@ const AT_ONCE_MAX: usize = 64 * 1024;
 
 /// Which part of a list is wanted, and how to ask for the next.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct Paging {
     limit: usize,
     offset: usize,
     /// … or after which place, as the link to it said.
@@ -45,15 +44,15 @@ pub(crate) struct Page {
 #[derive(Debug)]
 pub(crate) struct ClaimList {
     filter: ClaimFilter,
-    page: Page,
+    page: Paging,
 }
 
 #[derive(Debug)]
-pub(crate) struct ResourcePage(Page);
+pub(crate) struct ResourceList(Paging);
 
 impl ClaimList {
     pub(super) fn parse(query: &Query<'_>, base_url: String) -> Result<Self, Problem> {
-        Ok(ClaimList { filter: filter::parse(query)?, page: Page::parse(query, "/v1/claims/", base_url)? })
+        Ok(ClaimList { filter: filter::parse(query)?, page: Paging::parse(query, "/v1/claims/", base_url)? })
     }
 }
 
@@ -64,7 +63,7 @@ impl ClaimList {
     }
 }
 
-impl ResourcePage {
+impl ResourceList {
     /// Only items that this caller may see.
     pub(crate) fn shown_to(&mut self, caller: Caller) {
         self.0.caller = Some(caller);
@@ -72,17 +71,17 @@ impl ResourcePage {
 
     pub(super) fn parse(query: &Query<'_>, base_url: String) -> Result<Self, Problem> {
         query.refuse_unknown(&["limit", "offset", "after"])?;
-        Page::parse(query, "/v1/resources/", base_url).map(ResourcePage)
+        Paging::parse(query, "/v1/resources/", base_url).map(ResourceList)
     }
 }
 
-impl Page {
+impl Paging {
     fn parse(query: &Query<'_>, path: &str, base_url: String) -> Result<Self, Problem> {
         let mut target = format!("{path}?");
         for (name, value) in query.iter().filter(|(name, _)| !matches!(*name, "limit" | "offset" | "after")) {
             let _ = write!(target, "{name}={}&", utf8_percent_encode(value, NON_ALPHANUMERIC));
         }
-        Ok(Page {
+        Ok(Paging {
             limit: number(query, "limit", 1..=CLAIMS_LIMIT_MAX)?.unwrap_or(CLAIMS_LIMIT_DEFAULT),
             offset: number(query, "offset", 0..=CLAIMS_OFFSET_MAX)?.unwrap_or(0),
             after: query.get("after").map(str::to_owned),
@@ -104,7 +103,7 @@ impl Page {
     /// The link to the rest, if there is more. With several partitions it names the place in each, so that following
     /// it costs a page.
     fn next<T>(&self, driver: &Handle, page: &Shown<T>, after: &str) -> Option<HeaderValue> {
-        let Page { limit, offset, target, base_url, .. } = self;
+        let Paging { limit, offset, target, base_url, .. } = self;
         let link = if driver.has_many() {
             format!("<{base_url}{target}limit={limit}&after={after}>; rel=\"next\"")
         } else {
@@ -117,7 +116,7 @@ impl Page {
 
 /// Short pages are written at once, long ones as they are read.
 fn answer<T: Send + 'static>(
-    reply: &Reply<'_>,
+    envelope: &Envelope<'_>,
     Shown { items, bytes, .. }: Shown<T>,
     next: Option<HeaderValue>,
     write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
@@ -127,11 +126,11 @@ fn answer<T: Send + 'static>(
     } else {
         Body::made(bytes, array_pieces(items, write))
     };
-    let mut response = response::json(StatusCode::OK, reply.id, body);
+    let mut response = response::json(StatusCode::OK, envelope.id, body);
     if let Some(next) = next {
         response.headers_mut().insert(LINK, next);
     }
-    reply.positioned(response)
+    envelope.positioned(response)
 }
 
 fn number(
@@ -159,8 +158,8 @@ impl Listed for ClaimList {
         Command::ListClaims(Box::new(query))
     }
 
-    fn items(&self, answer: Engine) -> (Vec<ClaimView>, Option<u64>) {
-        let Engine::Claims(ClaimPage { mut claims, next }) = answer else {
+    fn items(&self, answer: Reply) -> (Vec<ClaimView>, Option<u64>) {
+        let Reply::Claims(ClaimPage { mut claims, next }) = answer else {
             unreachable!("a list is answered with a list, not {answer:?}")
         };
         if let Some(caller) = &self.page.caller {
@@ -183,7 +182,7 @@ impl Listed for ClaimList {
     }
 }
 
-impl Listed for ResourcePage {
+impl Listed for ResourceList {
     type Item = ResourceView;
     type After = Option<Arc<str>>;
     type Order = Option<Arc<str>>;
@@ -192,8 +191,8 @@ impl Listed for ResourcePage {
         Command::ListResources { after, limit, scan_max: SCAN_MAX }
     }
 
-    fn items(&self, answer: Engine) -> (Vec<ResourceView>, Option<Option<Arc<str>>>) {
-        let Engine::Resources(ResourceSlice { mut resources, next }) = answer else {
+    fn items(&self, answer: Reply) -> (Vec<ResourceView>, Option<Option<Arc<str>>>) {
+        let Reply::Resources(ResourcePage { mut resources, next }) = answer else {
             unreachable!("a list is answered with a list, not {answer:?}")
         };
         if let Some(caller) = &self.0.caller {
@@ -219,46 +218,46 @@ pub(super) async fn claims(driver: &Handle, list: ClaimList, id: &RequestId) -> 
     let resource = list.filter.resource.clone().map(ResourceKey::Claim);
     let partitions = driver.partitions_of(resource.as_ref());
     let after = list.page.places(partitions.len())?;
-    let (reply, Merged { shown, places, .. }) = match gather(driver, &list, (partitions, after), &list.page, id).await?
-    {
-        Ok(gathered) => gathered,
-        Err(refused) => return Ok(refused),
-    };
+    let (envelope, Merged { shown, places, .. }) =
+        match gather(driver, &list, (partitions, after), &list.page, id).await? {
+            Ok(gathered) => gathered,
+            Err(refused) => return Ok(refused),
+        };
     let places: Vec<String> = places.iter().map(u64::to_string).collect();
     let (next, base_url) = (list.page.next(driver, &shown, &places.join(".")), list.page.base_url);
-    Ok(answer(&reply, shown, next, move |bytes, view| append(bytes, &ClaimListed::of(&base_url, view))))
+    Ok(answer(&envelope, shown, next, move |bytes, view| append(bytes, &ClaimListed::of(&base_url, view))))
 }
 
-pub(super) async fn resources(driver: &Handle, list: ResourcePage, id: &RequestId) -> Result<Response<Body>, Problem> {
+pub(super) async fn resources(driver: &Handle, list: ResourceList, id: &RequestId) -> Result<Response<Body>, Problem> {
     let partitions = driver.partitions_of(None);
     let after = vec![list.0.after.as_deref().map(Arc::from); partitions.len()];
-    let (reply, Merged { shown, .. }) = match gather(driver, &list, (partitions, after), &list.0, id).await? {
+    let (envelope, Merged { shown, .. }) = match gather(driver, &list, (partitions, after), &list.0, id).await? {
         Ok(gathered) => gathered,
         Err(refused) => return Ok(refused),
     };
     let final_name = shown.items.last().and_then(|view| view.resource.name()).map_or("", |name| name);
     let next = list.0.next(driver, &shown, &utf8_percent_encode(final_name, NON_ALPHANUMERIC).to_string());
-    Ok(answer(&reply, shown, next, |bytes, view| append(bytes, &Resource::of(view))))
+    Ok(answer(&envelope, shown, next, |bytes, view| append(bytes, &Resource::of(view))))
 }
 
-type Gathered<'a, L> = (Reply<'a>, Merged<<L as Listed>::Item, <L as Listed>::After>);
+type Gathered<'a, L> = (Envelope<'a>, Merged<<L as Listed>::Item, <L as Listed>::After>);
 
 /// A page of a list, or the refusal of one of its partitions: never a part of the list.
 async fn gather<'a, L: Listed>(
     driver: &Handle,
     list: &L,
     from: (Range<u32>, Vec<L::After>),
-    page: &Page,
+    page: &Paging,
     id: &'a RequestId,
 ) -> Result<Result<Gathered<'a, L>, Response<Body>>, Problem> {
     match merge(driver, list, from, (page.offset, page.limit)).await {
         Ok(mut merged) => {
-            let reply = Reply::gathered(id, Seen::all(driver, std::mem::take(&mut merged.stamps)));
-            Ok(Ok((reply, merged)))
+            let envelope = Envelope::gathered(id, Stamps::all(driver, std::mem::take(&mut merged.stamps)));
+            Ok(Ok((envelope, merged)))
         }
         Err((stamp, denial)) => {
-            let reply = Reply::gathered(id, Seen::all(driver, vec![stamp]));
-            super::refusal::word(&unserved(denial)?, &reply).map(Err)
+            let envelope = Envelope::gathered(id, Stamps::all(driver, vec![stamp]));
+            super::refusal::word(&unserved(denial)?, &envelope).map(Err)
         }
     }
 }

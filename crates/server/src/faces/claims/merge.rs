@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use leasehold_engine::{Command, Reply as Engine};
+use leasehold_engine::{Command, Reply};
 use leasehold_journal::Denial;
 
 use crate::driver::{Handle, Stamp};
@@ -25,7 +25,7 @@ pub(super) trait Listed: Sync {
     fn slice(&self, after: Self::After, limit: usize) -> Command;
 
     /// The items of the answer that the caller may see, and where to go on.
-    fn items(&self, answer: Engine) -> (Vec<Self::Item>, Option<Self::After>);
+    fn items(&self, answer: Reply) -> (Vec<Self::Item>, Option<Self::After>);
 
     /// The order of items of different partitions.
     fn order(item: &Self::Item) -> Self::Order;

@@ -11,13 +11,13 @@ mod wire;
 
 use http::header::LOCATION;
 use http::{HeaderValue, Response, StatusCode};
-use leasehold_engine::{ClaimStatus, Command, Reply as Engine};
+use leasehold_engine::{ClaimStatus, Command, Reply};
 use leasehold_journal::Denial;
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Reply, ask, unserved};
-use crate::auth::{self, Admission, Caller, Change, Need, no_such_claim};
+use super::{Envelope, ask, unserved};
+use crate::auth::{self, Admission, AskedChange, Caller, Need, no_such_claim};
 use crate::driver::Handle;
 use crate::faces::deleted::Deleted;
 use crate::http::json::to_bytes;
@@ -25,7 +25,7 @@ use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
-use routes::{Call, Endpoint, Subject};
+use routes::{Call, Endpoint, Topic};
 use wire::{Claim, Resource};
 
 pub(crate) struct Claims;
@@ -67,7 +67,7 @@ impl Face for Claims {
         }
     }
 
-    fn change(call: &Call) -> Option<Change<'_>> {
+    fn change(call: &Call) -> Option<AskedChange<'_>> {
         match call {
             Call::One { request, .. } => auth::change_by(&request.command),
             Call::Mistaken { .. } | Call::Claims(_) | Call::Resources(_) => None,
@@ -103,9 +103,9 @@ impl Face for Claims {
 
 async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<Body>, Problem> {
     match call {
-        Call::One { subject, request } => {
-            let (reply, answer) = ask(driver, request, id).await;
-            reply.word(|reply| show(&subject, reply, answer))
+        Call::One { topic, request } => {
+            let (envelope, answer) = ask(driver, request, id).await;
+            envelope.word(|envelope| show(&topic, envelope, answer))
         }
         // On the heap: lists are seldom and large, and every parked caller would have room for one.
         Call::Claims(list) => Box::pin(list::claims(driver, *list, id)).await,
@@ -118,31 +118,31 @@ async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<
     }
 }
 
-fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
+fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -> Result<Response<Body>, Problem> {
     let response = match answer {
-        Ok(Engine::Claim(view)) => {
-            let status = match (subject.endpoint, view.status) {
+        Ok(Reply::Claim(view)) => {
+            let status = match (topic.endpoint, view.status) {
                 (Endpoint::Create, ClaimStatus::Waiting) => StatusCode::ACCEPTED,
                 (Endpoint::Create, ClaimStatus::Active | ClaimStatus::Ended(_)) => StatusCode::CREATED,
                 _ => StatusCode::OK,
             };
             let mut response = response::json(
                 status,
-                reply.id,
-                to_bytes(&Claim::of(&subject.base_url, &view, reply.asked_at, subject.clamped)),
+                envelope.id,
+                to_bytes(&Claim::of(&topic.base_url, &view, envelope.asked_at, topic.clamped)),
             );
-            if subject.endpoint == Endpoint::Create {
-                let url = wire::claim_url(&subject.base_url, view.id);
+            if topic.endpoint == Endpoint::Create {
+                let url = wire::claim_url(&topic.base_url, view.id);
                 let location = HeaderValue::try_from(url).expect("a host header and a UUID make a header value");
                 response.headers_mut().insert(LOCATION, location);
             }
             response
         }
-        Ok(Engine::ClaimEnded(_)) => response::empty(StatusCode::NO_CONTENT, reply.id),
-        Ok(Engine::Resource(view)) => response::json(StatusCode::OK, reply.id, to_bytes(&Resource::of(&view))),
-        Ok(Engine::Unconfigured(deleted)) => response::json(StatusCode::OK, reply.id, to_bytes(&Deleted { deleted })),
+        Ok(Reply::ClaimEnded(_)) => response::empty(StatusCode::NO_CONTENT, envelope.id),
+        Ok(Reply::Resource(view)) => response::json(StatusCode::OK, envelope.id, to_bytes(&Resource::of(&view))),
+        Ok(Reply::Unconfigured(deleted)) => response::json(StatusCode::OK, envelope.id, to_bytes(&Deleted { deleted })),
         Ok(other) => unreachable!("no call to a claim is answered with {other:?}"),
-        Err(denial) => return refusal::word(&unserved(denial)?, reply),
+        Err(denial) => return refusal::word(&unserved(denial)?, envelope),
     };
-    Ok(reply.positioned(response))
+    Ok(envelope.positioned(response))
 }

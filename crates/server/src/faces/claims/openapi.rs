@@ -13,7 +13,7 @@ use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
 use crate::http::Code;
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, CONFIRM_S, NAME_MAX, WAIT_TTL_S};
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
 const CLAIM: &str = "0b9a8c1e-6f2d-4b57-9e3a-c5d1f0a7b842";
@@ -32,14 +32,14 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .answers(410, key_spent("That key's claim has ended.", "the claim of this Idempotency-Key has ended"))
             .answers(
                 422,
-                Answer::error(
+                AnswerDoc::error(
                     "That key was used for something else.",
                     "this Idempotency-Key was used with another body on this resource",
                 ),
             ),
         Endpoint::List => filters(new("listClaims", "List claims, oldest first")).answers(
             200,
-            Answer::json("A page of them.", Schema::array(Schema::to::<ClaimListed<'_>>()), &json!([waiting()])).header("Link"),
+            AnswerDoc::json("A page of them.", Schema::array(Schema::to::<ClaimListed<'_>>()), &json!([waiting()])).header("Link"),
         ),
         Endpoint::Show => listening(one("showClaim", "See a claim"), settings)
             .says("With `wait`, the answer comes when its status changes, or after that long.")
@@ -53,11 +53,11 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             )
             .body("ClaimUpdate", &json!({"ttl": 30.0}))
             .answers(200, claim_answer("The claim as it is now.", &active()))
-            .answers(204, Answer::empty("It was released or revoked."))
+            .answers(204, AnswerDoc::empty("It was released or revoked."))
             .answers(404, no_claim())
             .answers(
                 409,
-                Answer::shape::<ClaimConflict<'_>>("The claim is not in a status in which this can be done.", &json!({
+                AnswerDoc::shape::<ClaimConflict<'_>>("The claim is not in a status in which this can be done.", &json!({
                         "error": "the claim is expired, it can no longer be changed", "code": "ended", "status": "expired",
                         "ended": "expired",
                     }),
@@ -69,18 +69,18 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
         )
         .answers(
             200,
-            Answer::json("A page of them.", Schema::array(Schema::to::<Resource<'_>>()), &json!([resource()])).header("Link"),
+            AnswerDoc::json("A page of them.", Schema::array(Schema::to::<Resource<'_>>()), &json!([resource()])).header("Link"),
         ),
         Endpoint::ShowResource => resource_in_path("showResource", "See who holds a resource and who waits")
-            .answers(200, Answer::shape::<Resource<'_>>("The resource.", &resource()))
+            .answers(200, AnswerDoc::shape::<Resource<'_>>("The resource.", &resource()))
             .answers(404, no_resource()),
         Endpoint::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
             .says("Raising activates waiting claims at once, in order. Lowering recalls no lease.")
             .body("ResourceSettings", &json!({"capacity": 4}))
-            .answers(200, Answer::shape::<Resource<'_>>("The resource.", &resource())),
+            .answers(200, AnswerDoc::shape::<Resource<'_>>("The resource.", &resource())),
         Endpoint::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
             .says("Claims are left as they are.")
-            .answers(200, Answer::shape::<Deleted>("`deleted` is true if it had been set.", &json!({"deleted": true}))),
+            .answers(200, AnswerDoc::shape::<Deleted>("`deleted` is true if it had been set.", &json!({"deleted": true}))),
     }
 }
 
@@ -170,20 +170,23 @@ fn after(operation: Operation, place: Schema) -> Operation {
     operation.query("after", "The place after which the page begins, as the link to it says.", place)
 }
 
-fn claim_answer(description: &'static str, example: &Value) -> Answer {
-    Answer::shape::<Claim<'_>>(description, example)
+fn claim_answer(description: &'static str, example: &Value) -> AnswerDoc {
+    AnswerDoc::shape::<Claim<'_>>(description, example)
 }
 
-fn no_claim() -> Answer {
-    Answer::error("There is no such claim, or it ended long ago.", "no such claim").coded(Code::NoSuchClaim)
+fn no_claim() -> AnswerDoc {
+    AnswerDoc::error("There is no such claim, or it ended long ago.", "no such claim").coded(Code::NoSuchClaim)
 }
 
-fn no_resource() -> Answer {
-    Answer::error("It is not held, waited for or configured.", "no such resource: nobody holds, wants or configured it")
-        .coded(Code::NoSuchResource)
+fn no_resource() -> AnswerDoc {
+    AnswerDoc::error(
+        "It is not held, waited for or configured.",
+        "no such resource: nobody holds, wants or configured it",
+    )
+    .coded(Code::NoSuchResource)
 }
 
-impl Answer {
+impl AnswerDoc {
     fn links_to_claim(self) -> Self {
         let claim = &json!({"id": "$response.body#/id"});
         self.link("showClaim", claim, None).link("updateClaimByPatch", claim, None)

@@ -5,26 +5,26 @@ use leasehold_engine::Refusal;
 
 use super::wire::{ClaimConflict, ending_name};
 use crate::auth::no_such_claim;
-use crate::faces::{Reply, denial, ended};
+use crate::faces::{Envelope, denial, ended};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
-pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
+pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
         return Err(problem);
     }
     let problem = match refusal {
         Refusal::Ended(how) => {
             let error = format!("the claim is {}, it can no longer be changed", ending_name(*how));
-            return Ok(conflict(&ClaimConflict::ended(&error, *how), reply));
+            return Ok(conflict(&ClaimConflict::ended(&error, *how), envelope));
         }
         Refusal::StillWaiting => {
             let error = "the claim is waiting, it has no ttl and nothing to release";
-            return Ok(conflict(&ClaimConflict::waits(error), reply));
+            return Ok(conflict(&ClaimConflict::waits(error), envelope));
         }
         Refusal::Contended => {
             let error = "the claim is waiting, the resource is held by others";
-            return Ok(conflict(&ClaimConflict::waits(error), reply));
+            return Ok(conflict(&ClaimConflict::waits(error), envelope));
         }
         Refusal::NoSuchClaim => no_such_claim(),
         Refusal::NoSuchResource => {
@@ -37,7 +37,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         ),
         Refusal::KeySpent { how } => {
             let error = "the claim of this Idempotency-Key has ended";
-            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply));
+            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), envelope));
         }
         Refusal::StoreFull
         | Refusal::TooManyWaiting { .. }
@@ -51,10 +51,10 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::TakenOut
         | Refusal::NotTheHolder => unreachable!("not said of a claim: {refusal:?}"),
     };
-    Ok(reply.positioned(problem.to_response(reply.id)))
+    Ok(envelope.positioned(problem.to_response(envelope.id)))
 }
 
 /// 409 that says which status the claim has.
-fn conflict(conflict: &ClaimConflict<'_>, reply: &Reply<'_>) -> Response<Body> {
-    reply.positioned(response::json(StatusCode::CONFLICT, reply.id, to_bytes(conflict)))
+fn conflict(conflict: &ClaimConflict<'_>, envelope: &Envelope<'_>) -> Response<Body> {
+    envelope.positioned(response::json(StatusCode::CONFLICT, envelope.id, to_bytes(conflict)))
 }

@@ -11,7 +11,7 @@ use leasehold_engine::{
 };
 use leasehold_journal::Request;
 
-use super::list::{ClaimList, ResourcePage};
+use super::list::{ClaimList, ResourceList};
 use crate::auth::no_such_claim;
 use crate::duration::Cut;
 use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
@@ -58,11 +58,11 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 #[derive(Debug)]
 pub(crate) enum Call {
     One {
-        subject: Subject,
+        topic: Topic,
         request: Request,
     },
     Claims(Box<ClaimList>),
-    Resources(ResourcePage),
+    Resources(ResourceList),
     /// The query or the body is wrong, which matters only if the claim exists.
     Mistaken {
         claim: ClaimId,
@@ -72,7 +72,7 @@ pub(crate) enum Call {
 
 /// The parts of the call that the answer needs.
 #[derive(Debug)]
-pub(crate) struct Subject {
+pub(crate) struct Topic {
     pub(super) endpoint: Endpoint,
     /// The beginning of absolute URLs.
     pub(super) base_url: String,
@@ -86,7 +86,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     let mut clamped = false;
     let request = match endpoint {
         Endpoint::List => return ClaimList::parse(&query, base_url).map(|list| Call::Claims(Box::new(list))),
-        Endpoint::ListResources => return ResourcePage::parse(&query, base_url).map(Call::Resources),
+        Endpoint::ListResources => return ResourceList::parse(&query, base_url).map(Call::Resources),
         Endpoint::Create => {
             let wait = parse_listening(received, &query)?;
             let (acquire, is_cut) = create(received)?;
@@ -125,7 +125,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             Command::Configure { resource, capacity, label: Labeling::Kept }.into()
         }
     };
-    Ok(Call::One { subject: Subject { endpoint, base_url, clamped }, request })
+    Ok(Call::One { topic: Topic { endpoint, base_url, clamped }, request })
 }
 
 /// The claim that is asked for, and whether its timeout was cut.

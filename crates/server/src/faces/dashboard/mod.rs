@@ -9,7 +9,7 @@ use http::Response;
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::page::{File, Wanted};
+use super::page::{File, PageFile};
 use crate::auth::{Admission, Need};
 use crate::http::{Body, Problem, RequestId};
 use crate::openapi::Operation;
@@ -61,7 +61,7 @@ pub(crate) struct Dashboard;
 
 impl Face for Dashboard {
     type Endpoint = Endpoint;
-    type Call = Wanted;
+    type Call = PageFile;
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()
@@ -75,17 +75,17 @@ impl Face for Dashboard {
         Admission::Named
     }
 
-    fn parse(endpoint: Endpoint, received: &Received<'_>, _service: &Service) -> Result<Wanted, Problem> {
+    fn parse(endpoint: Endpoint, received: &Received<'_>, _service: &Service) -> Result<PageFile, Problem> {
         routes::parse(endpoint, received)
     }
 
-    fn need(_call: &Wanted) -> Need<'_> {
+    fn need(_call: &PageFile) -> Need<'_> {
         Need::Page
     }
 
     fn answer<'a>(
         _service: &'a Service,
-        call: Wanted,
+        call: PageFile,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
         ready(Ok(call.answer(id)))

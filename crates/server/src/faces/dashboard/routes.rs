@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::{FILES, PAGE};
-use crate::faces::page::{File, Wanted};
+use crate::faces::page::{File, PageFile};
 use crate::faces::{Received, Rows};
 use crate::http::Problem;
 
@@ -17,10 +17,10 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
     vec![(Method::GET, "/", Endpoint::Page), (Method::GET, "/assets/{file}", Endpoint::Asset)]
 }
 
-pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Wanted, Problem> {
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<PageFile, Problem> {
     let name = match endpoint {
         Endpoint::Page => PAGE,
         Endpoint::Asset => received.params.raw("file"),
     };
-    Ok(Wanted::file(File::find(FILES, name)?, &received.parts.headers))
+    Ok(PageFile::file(File::find(FILES, name)?, &received.parts.headers))
 }

@@ -10,7 +10,7 @@ use http::Response;
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::page::{File, Wanted};
+use super::page::{File, PageFile};
 use crate::auth::{Admission, Need};
 use crate::http::{Body, Problem, RequestId};
 use crate::openapi::Operation;
@@ -39,7 +39,7 @@ pub(crate) struct Docs;
 
 impl Face for Docs {
     type Endpoint = Endpoint;
-    type Call = Wanted;
+    type Call = PageFile;
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()
@@ -53,17 +53,17 @@ impl Face for Docs {
         Admission::Open
     }
 
-    fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<Wanted, Problem> {
+    fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Service) -> Result<PageFile, Problem> {
         routes::parse(endpoint, received, &service.document)
     }
 
-    fn need(_call: &Wanted) -> Need<'_> {
+    fn need(_call: &PageFile) -> Need<'_> {
         Need::Nothing
     }
 
     fn answer<'a>(
         _service: &'a Service,
-        call: Wanted,
+        call: PageFile,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
         ready(Ok(call.answer(id)))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 
 use super::{FILES, PAGE};
-use crate::faces::page::{File, Wanted};
+use crate::faces::page::{File, PageFile};
 use crate::faces::{Received, Rows};
 use crate::http::Problem;
 
@@ -25,12 +25,12 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 }
 
 /// `document` is the one that `openapi` made for this listener.
-pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, document: &Bytes) -> Result<Wanted, Problem> {
+pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, document: &Bytes) -> Result<PageFile, Problem> {
     let headers = &received.parts.headers;
     let name = match endpoint {
-        Endpoint::Document => return Ok(Wanted::bytes("application/json", document.clone(), headers)),
+        Endpoint::Document => return Ok(PageFile::bytes("application/json", document.clone(), headers)),
         Endpoint::Page => PAGE,
         Endpoint::Asset => received.params.raw("file"),
     };
-    Ok(Wanted::file(File::find(FILES, name)?, headers))
+    Ok(PageFile::file(File::find(FILES, name)?, headers))
 }

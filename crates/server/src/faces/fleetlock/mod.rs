@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{ClaimStatus, Command, HoldingView, Kind, Refusal, Reply as Engine, ResourceKey, Update, Wish};
+use leasehold_engine::{ClaimStatus, Command, HoldingView, Kind, Refusal, Reply, ResourceKey, Update, Wish};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Reply, ask, denial, unserved};
-use crate::auth::{self, Admission, Caller, Change, Need, On};
+use super::{Envelope, ask, denial, unserved};
+use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
 use crate::driver::Handle;
 use crate::http::{Body, Problem, RequestId};
 use crate::metrics::Dialect;
@@ -57,11 +57,11 @@ impl Face for FleetLock {
         Need::One(action, Target::Named(Kind::Claim, name))
     }
 
-    fn change(call: &Call) -> Option<Change<'_>> {
+    fn change(call: &Call) -> Option<AskedChange<'_>> {
         match call {
             Call::Wrong { .. } => None,
             Call::PreReboot(command) => auth::change_by(command),
-            Call::SteadyState(machine) => Some(Change::new("unlock", On::Resource(&machine.resource))),
+            Call::SteadyState(machine) => Some(AskedChange::new("unlock", On::Resource(&machine.resource))),
         }
     }
 
@@ -103,9 +103,9 @@ async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<
 
 async fn pre_reboot(driver: &Handle, command: Command, id: &RequestId) -> Result<Response<Body>, Problem> {
     let resource = routes::resource_of(&command).clone();
-    let (reply, answer) = ask(driver, command.into(), id).await;
+    let (envelope, answer) = ask(driver, command.into(), id).await;
     let refusal = match answer {
-        Ok(Engine::Claim(view)) => return reply.word(|reply| Ok(wire::holds(&view, reply))),
+        Ok(Reply::Claim(view)) => return envelope.word(|envelope| Ok(wire::holds(&view, envelope))),
         Ok(other) => unreachable!("no machine is answered with {other:?}"),
         Err(denial) => unserved(denial)?,
     };
@@ -114,13 +114,13 @@ async fn pre_reboot(driver: &Handle, command: Command, id: &RequestId) -> Result
     }
     match refusal {
         Refusal::NoneFree { .. } => {
-            let (reply, view) = holding(driver, resource, None, id).await?;
+            let (envelope, view) = holding(driver, resource, None, id).await?;
             let value = wire::full(&view);
-            Ok(reply.positioned(wire::failed(StatusCode::LOCKED, wire::FULL, &value, id)))
+            Ok(envelope.positioned(wire::failed(StatusCode::LOCKED, wire::FULL, &value, id)))
         }
         Refusal::KeyReused => {
             let value = "a claim that no machine made has this id as its Idempotency-Key";
-            Ok(reply.positioned(wire::failed(StatusCode::CONFLICT, "failed_lock_id_in_use", value, id)))
+            Ok(envelope.positioned(wire::failed(StatusCode::CONFLICT, "failed_lock_id_in_use", value, id)))
         }
         other => unreachable!("not said of a machine: {other:?}"),
     }
@@ -129,18 +129,18 @@ async fn pre_reboot(driver: &Handle, command: Command, id: &RequestId) -> Result
 /// A machine that is back gives its slot back, and one that had none is told the same.
 async fn steady_state(driver: &Handle, machine: Machine, id: &RequestId) -> Result<Response<Body>, Problem> {
     let Machine { resource, key } = machine;
-    let (reply, view) = holding(driver, resource, Some(key), id).await?;
+    let (envelope, view) = holding(driver, resource, Some(key), id).await?;
     let Some(held) = view.keyed.filter(|claim| claim.status == ClaimStatus::Active) else {
-        return Ok(wire::steady(&reply));
+        return Ok(wire::steady(&envelope));
     };
     let update = Update { status: Some(Wish::Released), ..Update::default() };
-    let (reply, answer) = ask(driver, Command::Update { claim: held.id, update }.into(), id).await;
+    let (envelope, answer) = ask(driver, Command::Update { claim: held.id, update }.into(), id).await;
     match answer {
-        Ok(Engine::ClaimEnded(_)) => Ok(wire::steady(&reply)),
+        Ok(Reply::ClaimEnded(_)) => Ok(wire::steady(&envelope)),
         Ok(other) => unreachable!("no end of a claim is answered with {other:?}"),
         Err(denial) => match unserved(denial)? {
             // It ended since it was looked at.
-            Refusal::Ended(_) | Refusal::NoSuchClaim => Ok(wire::steady(&reply)),
+            Refusal::Ended(_) | Refusal::NoSuchClaim => Ok(wire::steady(&envelope)),
             other => unreachable!("the end of a claim is not refused with {other:?}"),
         },
     }
@@ -151,10 +151,10 @@ async fn holding<'a>(
     resource: ResourceKey,
     key: Option<Arc<str>>,
     id: &'a RequestId,
-) -> Result<(Reply<'a>, Box<HoldingView>), Problem> {
-    let (reply, answer) = ask(driver, Command::ViewHolding { resource, key }.into(), id).await;
+) -> Result<(Envelope<'a>, Box<HoldingView>), Problem> {
+    let (envelope, answer) = ask(driver, Command::ViewHolding { resource, key }.into(), id).await;
     match answer {
-        Ok(Engine::Holding(view)) => Ok((reply, view)),
+        Ok(Reply::Holding(view)) => Ok((envelope, view)),
         Ok(other) => unreachable!("no look at a group is answered with {other:?}"),
         Err(denial) => {
             let refusal = unserved(denial)?;

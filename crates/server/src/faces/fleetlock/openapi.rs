@@ -6,7 +6,7 @@ use super::routes::{Endpoint, HEADER};
 use super::wire::{FleetLockError, FleetLockSlot};
 use crate::http::ErrorBody;
 use crate::limits::{FLEETLOCK_GROUP_MAX, IDEMPOTENCY_KEY_MAX};
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -22,10 +22,13 @@ fn pre_reboot(id: &'static str) -> Operation {
         .says(
             "The same machine may ask again, and has its slot. A group has one slot unless its resource is configured.",
         )
-        .answers(200, Answer::json("It may reboot.", Schema::to::<FleetLockSlot>(), &json!({"held": true, "token": 7})))
+        .answers(
+            200,
+            AnswerDoc::json("It may reboot.", Schema::to::<FleetLockSlot>(), &json!({"held": true, "token": 7})),
+        )
         .answers(
             409,
-            Answer::json(
+            AnswerDoc::json(
                 "A claim that no machine made has the machine's id as its key.",
                 Schema::to::<FleetLockError<'_>>(),
                 &json!({
@@ -36,7 +39,7 @@ fn pre_reboot(id: &'static str) -> Operation {
         )
         .answers(
             423,
-            Answer::json(
+            AnswerDoc::json(
                 "Every slot is taken.",
                 Schema::to::<FleetLockError<'_>>(),
                 &json!({
@@ -50,7 +53,7 @@ fn pre_reboot(id: &'static str) -> Operation {
 fn steady_state(id: &'static str) -> Operation {
     new(id, "Say that the machine is back")
         .says("Gives the slot back. A machine that has none gets the same answer.")
-        .answers(200, Answer::json("It has no slot.", Schema::to::<FleetLockSlot>(), &json!({"held": false})))
+        .answers(200, AnswerDoc::json("It has no slot.", Schema::to::<FleetLockSlot>(), &json!({"held": false})))
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
@@ -59,7 +62,7 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
         .body("FleetLockRequest", &json!({"client_params": {"id": "node-7", "group": "default"}}))
         .answers(
             400,
-            Answer::json(
+            AnswerDoc::json(
                 "The header or the body makes no sense.",
                 Schema::either([Schema::to::<FleetLockError<'_>>(), Schema::to::<ErrorBody<'_>>()]),
                 &json!({"kind": "bad_body", "value": "group is missing, it must be a string of 1 to 1000 bytes"}),

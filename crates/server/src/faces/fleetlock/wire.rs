@@ -6,7 +6,7 @@ use leasehold_engine::{ClaimView, HoldingView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::faces::Reply;
+use crate::faces::Envelope;
 use crate::http::json::value::{FencingToken, May};
 use crate::http::json::{Object, to_bytes};
 use crate::http::{Body, RequestId, response};
@@ -35,16 +35,16 @@ pub(super) fn failed(status: StatusCode, kind: &str, value: &str, id: &RequestId
     response::json(status, id, to_bytes(&FleetLockError { kind, value }))
 }
 
-pub(super) fn holds(view: &ClaimView, reply: &Reply<'_>) -> Response<Body> {
-    slot(&FleetLockSlot { held: true, token: May(view.token.map(|token| FencingToken(token.0))) }, reply)
+pub(super) fn holds(view: &ClaimView, envelope: &Envelope<'_>) -> Response<Body> {
+    slot(&FleetLockSlot { held: true, token: May(view.token.map(|token| FencingToken(token.0))) }, envelope)
 }
 
-pub(super) fn steady(reply: &Reply<'_>) -> Response<Body> {
-    slot(&FleetLockSlot { held: false, token: May(None) }, reply)
+pub(super) fn steady(envelope: &Envelope<'_>) -> Response<Body> {
+    slot(&FleetLockSlot { held: false, token: May(None) }, envelope)
 }
 
-fn slot(slot: &FleetLockSlot, reply: &Reply<'_>) -> Response<Body> {
-    reply.positioned(response::json(StatusCode::OK, reply.id, to_bytes(slot)))
+fn slot(slot: &FleetLockSlot, envelope: &Envelope<'_>) -> Response<Body> {
+    envelope.positioned(response::json(StatusCode::OK, envelope.id, to_bytes(slot)))
 }
 
 /// `1 of 1 reboot slots taken, by node-7 for 12 min`

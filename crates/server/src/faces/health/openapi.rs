@@ -5,7 +5,7 @@ use serde_json::json;
 use super::routes::Endpoint;
 use super::wire::{Living, Ready};
 use crate::metrics::{CLASSIC_TYPE, OPENMETRICS_TYPE};
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
     match endpoint {
@@ -18,17 +18,17 @@ pub(super) fn operation(endpoint: Endpoint) -> Operation {
 fn health() -> Operation {
     new("health", "Show that the process lives")
         .offhand()
-        .answers(200, Answer::shape::<Living>("It does.", &json!({"status": "ok"})))
+        .answers(200, AnswerDoc::shape::<Living>("It does.", &json!({"status": "ok"})))
 }
 
 fn readiness() -> Operation {
     new("readiness", "Show that it can commit")
         .says("Makes the smallest of changes durable, and answers once it is.")
-        .answers(200, Answer::shape::<Ready>("It can.", &json!({"status": "ready"})))
+        .answers(200, AnswerDoc::shape::<Ready>("It can.", &json!({"status": "ready"})))
 }
 
 fn metrics() -> Operation {
-    let answer = Answer::text("Every metric there is.", OPENMETRICS_TYPE).or_text(CLASSIC_TYPE);
+    let answer = AnswerDoc::text("Every metric there is.", OPENMETRICS_TYPE).or_text(CLASSIC_TYPE);
     new("metrics", "Metrics for Prometheus")
         .says("OpenMetrics when `Accept` asks for it, else the older text format.")
         .offhand()

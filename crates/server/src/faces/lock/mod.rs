@@ -7,18 +7,18 @@ mod routes;
 mod wire;
 
 use http::{Response, StatusCode};
-use leasehold_engine::{Refusal, Reply as Engine, Spent};
+use leasehold_engine::{Refusal, Reply, Spent};
 use leasehold_journal::Denial;
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Reply, ask_about, unserved};
-use crate::auth::{self, Admission, Caller, Change, Need};
+use super::{Envelope, ask_about, unserved};
+use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
-use routes::{Call, Endpoint, Subject};
+use routes::{Call, Endpoint, Topic};
 
 pub(crate) struct Lock;
 
@@ -51,7 +51,7 @@ impl Face for Lock {
         auth::need_of(&call.request.command)
     }
 
-    fn change(call: &Call) -> Option<Change<'_>> {
+    fn change(call: &Call) -> Option<AskedChange<'_>> {
         auth::change_by(&call.request.command)
     }
 
@@ -64,7 +64,7 @@ impl Face for Lock {
         call: Call,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
-        ask_about(&service.driver, call.request, id, call.subject, show)
+        ask_about(&service.driver, call.request, id, call.topic, show)
     }
 
     fn operation(endpoint: Endpoint, settings: &Settings) -> Operation {
@@ -76,15 +76,15 @@ impl Face for Lock {
     }
 }
 
-fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
+fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
-        Ok(Engine::Lock(view, news)) => wire::lock(&view, &news, reply.asked_at, subject.clamped),
-        Ok(Engine::Place(place)) => wire::place(&place),
-        Ok(Engine::Unlocked | Engine::Spent(Spent::Held)) => wire::released(&subject.job, "lock released"),
-        Ok(Engine::Spent(Spent::Waited)) => wire::released(&subject.job, "wait withdrawn"),
-        Ok(Engine::Spent(Spent::Nothing)) => return refusal::word(&Refusal::NotTheHolder, &subject.job, reply),
+        Ok(Reply::Lock(view, news)) => wire::lock(&view, &news, envelope.asked_at, topic.clamped),
+        Ok(Reply::Place(place)) => wire::place(&place),
+        Ok(Reply::Unlocked | Reply::Spent(Spent::Held)) => wire::released(&topic.job, "lock released"),
+        Ok(Reply::Spent(Spent::Waited)) => wire::released(&topic.job, "wait withdrawn"),
+        Ok(Reply::Spent(Spent::Nothing)) => return refusal::word(&Refusal::NotTheHolder, &topic.job, envelope),
         Ok(other) => unreachable!("no call to a lock is answered with {other:?}"),
-        Err(denial) => return refusal::word(&unserved(denial)?, &subject.job, reply),
+        Err(denial) => return refusal::word(&unserved(denial)?, &topic.job, envelope),
     };
-    Ok(reply.positioned(response::json(StatusCode::OK, reply.id, body)))
+    Ok(envelope.positioned(response::json(StatusCode::OK, envelope.id, body)))
 }

@@ -10,7 +10,7 @@ use crate::duration::format_us;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::document_key;
 use crate::limits::NAME_MAX;
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
 pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
@@ -40,10 +40,10 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             )
             .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
             .query("token", "Renew the grant of this token, and take no other.", token())
-            .answers(200, Answer::shape::<LockTaken<'_>>("It is yours.", &taken()))
+            .answers(200, AnswerDoc::shape::<LockTaken<'_>>("It is yours.", &taken()))
             .answers(
                 409,
-                Answer::json(
+                AnswerDoc::json(
                     "It is another's, or in its grace, and `Retry-After` says for how long; or not held under the token that was given.",
                     Schema::either([Schema::to::<LockHeld<'_>>(), Schema::to::<EndedError<'_>>()]),
                     &held(),
@@ -52,7 +52,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .answers(410, key_spent("The lease of that key has ended.", "the lock of this Idempotency-Key has ended"))
             .answers(
                 422,
-                Answer::error(
+                AnswerDoc::error(
                     "That key was used for something else.",
                     "this Idempotency-Key was used with another client or ttl on this lock",
                 ),
@@ -66,12 +66,12 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .required_query("client", "The name of the caller's run.", name().example("laptop-a"))
             .answers(
                 200,
-                Answer::shape::<LockReleased<'_>>("It is free, or the next in line has it.", &json!({"message": "lock released", "success": true, "job": "default"}),
+                AnswerDoc::shape::<LockReleased<'_>>("It is free, or the next in line has it.", &json!({"message": "lock released", "success": true, "job": "default"}),
                 ),
             )
             .answers(
                 403,
-                Answer::shape::<NotTheHolder<'_>>("It was not this client's to release.", &json!({
+                AnswerDoc::shape::<NotTheHolder<'_>>("It was not this client's to release.", &json!({
                         "error": "client does not hold the lock", "code": "not_the_holder", "success": false, "job": "default",
                     }),
                 ),
@@ -79,7 +79,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
         Endpoint::Show => new("showLock", "See who holds the lock")
             .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
             .query("client", "Whose place in line to show.", Schema::string())
-            .answers(200, Answer::shape::<LockSeen<'_>>("The lock.", &seen())),
+            .answers(200, AnswerDoc::shape::<LockSeen<'_>>("The lock.", &seen())),
     }
 }
 

@@ -4,34 +4,38 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, LockView, Refusal};
 
 use super::wire::{LockHeld, NotTheHolder};
-use crate::faces::{Reply, denial, ended};
+use crate::faces::{Envelope, denial, ended};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
-pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
+pub(super) fn word(refusal: &Refusal, job: &str, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
         return Err(problem);
     }
     match refusal {
         Refusal::TakenOut => {
             let (error, how) = ("an operator took this client out of the queue", Some(Ending::Revoked));
-            Ok(ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, reply))
+            Ok(ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, envelope))
         }
-        Refusal::Locked { lock, in_grace, eta_us } => Ok(locked(lock, *in_grace, *eta_us, reply)),
+        Refusal::Locked { lock, in_grace, eta_us } => Ok(locked(lock, *in_grace, *eta_us, envelope)),
         Refusal::NotTheHolder => {
             let body = to_bytes(&NotTheHolder::of(job));
-            Ok(reply.positioned(response::json(StatusCode::FORBIDDEN, reply.id, body)))
+            Ok(envelope.positioned(response::json(StatusCode::FORBIDDEN, envelope.id, body)))
         }
-        Refusal::NotHeld { how } => {
-            Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, "the lock is not held under this token", *how, reply))
-        }
+        Refusal::NotHeld { how } => Ok(ended::answer(
+            StatusCode::CONFLICT,
+            Code::NotHeld,
+            "the lock is not held under this token",
+            *how,
+            envelope,
+        )),
         Refusal::KeyReused => {
             let reason = "this Idempotency-Key was used with another client or ttl on this lock";
-            Ok(reply.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(reply.id)))
+            Ok(envelope.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(envelope.id)))
         }
         Refusal::KeySpent { how } => {
             let error = "the lock of this Idempotency-Key has ended";
-            Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply))
+            Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), envelope))
         }
         Refusal::StoreFull
         | Refusal::TooManyWaiting { .. }
@@ -48,9 +52,10 @@ pub(super) fn word(refusal: &Refusal, job: &str, reply: &Reply<'_>) -> Result<Re
     }
 }
 
-fn locked(lock: &LockView, in_grace: bool, eta_us: Option<u64>, reply: &Reply<'_>) -> Response<Body> {
-    let mut response = response::json(StatusCode::CONFLICT, reply.id, to_bytes(&LockHeld::of(lock, in_grace, eta_us)));
+fn locked(lock: &LockView, in_grace: bool, eta_us: Option<u64>, envelope: &Envelope<'_>) -> Response<Body> {
+    let mut response =
+        response::json(StatusCode::CONFLICT, envelope.id, to_bytes(&LockHeld::of(lock, in_grace, eta_us)));
     let rest_us = lock.holder.as_ref().map_or(0, |holder| holder.grace_until.since(lock.now.at));
     response::set_retry_after(&mut response, rest_us.div_ceil(1_000_000));
-    reply.positioned(response)
+    envelope.positioned(response)
 }

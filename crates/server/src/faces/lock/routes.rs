@@ -36,13 +36,13 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 /// A call that made sense.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(super) subject: Subject,
+    pub(super) topic: Topic,
     pub(crate) request: Request,
 }
 
 /// The parts of the call that the answer needs.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct Topic {
     pub(super) job: Arc<str>,
     /// It asked for more time than it may have.
     pub(super) clamped: bool,
@@ -96,7 +96,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             }))
         }
     };
-    Ok(Call { subject: Subject { job, clamped }, request: command.into() })
+    Ok(Call { topic: Topic { job, clamped }, request: command.into() })
 }
 
 fn client(query: &Query<'_>, received: &Received<'_>) -> Result<Arc<str>, Problem> {

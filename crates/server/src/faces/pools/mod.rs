@@ -7,20 +7,20 @@ mod routes;
 mod wire;
 
 use http::{Response, StatusCode};
-use leasehold_engine::Reply as Engine;
+use leasehold_engine::Reply;
 use leasehold_journal::Denial;
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Reply, ask_about, unserved};
-use crate::auth::{self, Admission, Caller, Change, Need};
+use super::{Envelope, ask_about, unserved};
+use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::faces::deleted::Deleted;
 use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
-use routes::{Call, Endpoint, Subject};
+use routes::{Call, Endpoint, Topic};
 use wire::{GivenUp, Lease, LeaseSeen, Pool, PoolSeen, Returned};
 
 pub(crate) struct Pools;
@@ -51,7 +51,7 @@ impl Face for Pools {
         auth::need_of(&call.request.command)
     }
 
-    fn change(call: &Call) -> Option<Change<'_>> {
+    fn change(call: &Call) -> Option<AskedChange<'_>> {
         auth::change_by(&call.request.command)
     }
 
@@ -64,7 +64,7 @@ impl Face for Pools {
         call: Call,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
-        ask_about(&service.driver, call.request, id, call.subject, show)
+        ask_about(&service.driver, call.request, id, call.topic, show)
     }
 
     fn operation(endpoint: Endpoint, settings: &Settings) -> Operation {
@@ -76,22 +76,18 @@ impl Face for Pools {
     }
 }
 
-fn show(subject: &Subject, reply: &Reply<'_>, answer: Result<Engine, Denial>) -> Result<Response<Body>, Problem> {
+fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -> Result<Response<Body>, Problem> {
     let body = match answer {
-        Ok(Engine::Resource(view)) if subject.endpoint == Endpoint::Show => {
-            to_bytes(&PoolSeen::of(subject.pool, &view))
-        }
-        Ok(Engine::Resource(view)) => to_bytes(&Pool::of(subject.pool, &view, subject.warning.clone())),
-        Ok(Engine::Place(place)) => to_bytes(&PoolSeen::by_borrower(subject.pool, &place)),
-        Ok(Engine::Spent(had)) => to_bytes(&GivenUp::of(had)),
-        Ok(Engine::Unconfigured(deleted)) => to_bytes(&Deleted { deleted }),
-        Ok(Engine::Lease(view)) if subject.endpoint == Endpoint::ShowLease => to_bytes(&LeaseSeen::of(&view)),
-        Ok(Engine::Lease(view)) => {
-            to_bytes(&Lease::of(&view, reply.asked_at, subject.clamped, subject.warning.clone()))
-        }
-        Ok(Engine::Returned(returned)) => to_bytes(&Returned { returned }),
+        Ok(Reply::Resource(view)) if topic.endpoint == Endpoint::Show => to_bytes(&PoolSeen::of(topic.pool, &view)),
+        Ok(Reply::Resource(view)) => to_bytes(&Pool::of(topic.pool, &view, topic.warning.clone())),
+        Ok(Reply::Place(place)) => to_bytes(&PoolSeen::by_borrower(topic.pool, &place)),
+        Ok(Reply::Spent(had)) => to_bytes(&GivenUp::of(had)),
+        Ok(Reply::Unconfigured(deleted)) => to_bytes(&Deleted { deleted }),
+        Ok(Reply::Lease(view)) if topic.endpoint == Endpoint::ShowLease => to_bytes(&LeaseSeen::of(&view)),
+        Ok(Reply::Lease(view)) => to_bytes(&Lease::of(&view, envelope.asked_at, topic.clamped, topic.warning.clone())),
+        Ok(Reply::Returned(returned)) => to_bytes(&Returned { returned }),
         Ok(other) => unreachable!("no call to a pool is answered with {other:?}"),
-        Err(denial) => return refusal::word(&unserved(denial)?, reply),
+        Err(denial) => return refusal::word(&unserved(denial)?, envelope),
     };
-    Ok(reply.positioned(response::json(StatusCode::OK, reply.id, body)))
+    Ok(envelope.positioned(response::json(StatusCode::OK, envelope.id, body)))
 }

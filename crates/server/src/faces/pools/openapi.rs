@@ -10,7 +10,7 @@ use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::{document_key, document_required_key};
 use crate::http::Code;
 use crate::limits::{HOLDER_MAX, KEEP_MAX_US, LABEL_MAX};
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
 const POOL: &str = "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01";
@@ -24,14 +24,14 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                  below `count`.",
             )
             .body("PoolSettings", &json!({"count": 3}))
-            .answers(200, Answer::shape::<Pool>("The pool.", &pool(0)).links_to_borrow()),
+            .answers(200, AnswerDoc::shape::<Pool>("The pool.", &pool(0)).links_to_borrow()),
         Endpoint::Show => document_key(new("showPool", "See how much of a pool is in use"))
             .says("With the `Idempotency-Key` of a borrow that waits, also its place in line, and who holds the pool.")
-            .answers(200, Answer::shape::<PoolSeen<'_>>("The pool. Never a lease.", &pool_seen()))
+            .answers(200, AnswerDoc::shape::<PoolSeen<'_>>("The pool. Never a lease.", &pool_seen()))
             .answers(404, no_pool()),
         Endpoint::Delete => new("deletePool", "Delete a pool")
             .says("All its leases end, and its waiters get 404 at once.")
-            .answers(200, Answer::shape::<Deleted>("`deleted` is true if there was one.", &json!({"deleted": true}))),
+            .answers(200, AnswerDoc::shape::<Deleted>("`deleted` is true if there was one.", &json!({"deleted": true}))),
         Endpoint::Borrow => document_key(new("borrow", "Borrow a slot"))
             .says(format!(
                 "The lowest free slot is lent for `ttl` seconds. Without one, the call waits in line for up to `wait` seconds: \
@@ -40,11 +40,11 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 settings.wait_max_us / 1_000_000
             ))
             .body("BorrowRequest", &json!({"ttl": 30, "wait": 10}))
-            .answers(200, Answer::shape::<Lease>("The lease.", &lease()).links_to_lease())
+            .answers(200, AnswerDoc::shape::<Lease>("The lease.", &lease()).links_to_lease())
             .answers(404, no_pool())
             .answers(
                 409,
-                Answer::json(
+                AnswerDoc::json(
                     "No slot became free in time, or an operator took the call out of the queue.",
                     Schema::either([Schema::to::<NoneFree>(), Schema::to::<EndedError<'_>>()]),
                     &json!({"error": "no resource available", "code": "none_free", "waiting": 2, "eta_s": null}),
@@ -54,7 +54,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .answers(410, key_spent("That key's lease has ended.", "the lease of this Idempotency-Key has ended"))
             .answers(
                 422,
-                Answer::error(
+                AnswerDoc::error(
                     "That key was used for something else.",
                     "this Idempotency-Key was used with another body on this pool",
                 ),
@@ -67,7 +67,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             )
             .answers(
                 200,
-                Answer::shape::<GivenUp>("The lease or place that was given up.", &json!({"returned": true, "withdrawn": false}),
+                AnswerDoc::shape::<GivenUp>("The lease or place that was given up.", &json!({"returned": true, "withdrawn": false}),
                 ),
             )
             .answers(404, no_pool()),
@@ -76,24 +76,24 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             .body("ReturnRequest", &json!({"lease": LEASE}))
             .answers(
                 200,
-                Answer::shape::<Returned>("True if it was still held.", &json!({"returned": true})),
+                AnswerDoc::shape::<Returned>("True if it was still held.", &json!({"returned": true})),
             ),
         Endpoint::Renew => new("renewLease", "Keep a slot for longer")
             .says("The lease runs for `ttl` seconds from now. Its position and its token stay.")
             .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
-            .answers(200, Answer::shape::<Lease>("The lease.", &lease()))
+            .answers(200, AnswerDoc::shape::<Lease>("The lease.", &lease()))
             .answers(404, no_pool())
             .answers(
                 409,
-                Answer::shape::<EndedError<'_>>("It is no longer held.", &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
+                AnswerDoc::shape::<EndedError<'_>>("It is no longer held.", &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
                 ),
             ),
         Endpoint::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
-            .answers(200, Answer::shape::<LeaseSeen>("The lease.", &lease_seen()))
+            .answers(200, AnswerDoc::shape::<LeaseSeen>("The lease.", &lease_seen()))
             .answers(
                 404,
-                Answer::error("No such pool, or the lease is not held.", "no such lease").coded(Code::NoSuchLease),
+                AnswerDoc::error("No such pool, or the lease is not held.", "no such lease").coded(Code::NoSuchLease),
             ),
     }
 }
@@ -103,11 +103,11 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
     Operation::new(Tag::Pools, id, summary).path("id", says, Schema::uuid().example(POOL))
 }
 
-fn no_pool() -> Answer {
-    Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)
+fn no_pool() -> AnswerDoc {
+    AnswerDoc::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)
 }
 
-impl Answer {
+impl AnswerDoc {
     fn links_to_borrow(self) -> Self {
         let pool = &json!({"id": "$request.path.id"});
         self.link("showPool", pool, None).link("borrow", pool, None)

@@ -4,19 +4,19 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, Refusal};
 
 use super::wire::NoneFree;
-use crate::faces::{Reply, denial, ended};
+use crate::faces::{Envelope, denial, ended};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
-pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body>, Problem> {
+pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
         return Err(problem);
     }
     let (status, code, reason) = match refusal {
-        Refusal::NoneFree { waiting, eta_us } => return Ok(none_free(*waiting, *eta_us, reply)),
+        Refusal::NoneFree { waiting, eta_us } => return Ok(none_free(*waiting, *eta_us, envelope)),
         Refusal::TakenOut => {
             let (error, how) = ("an operator took this call out of the queue", Some(Ending::Revoked));
-            let mut response = ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, reply);
+            let mut response = ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, envelope);
             response::set_retry_after(&mut response, 1);
             return Ok(response);
         }
@@ -24,7 +24,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         Refusal::NoSuchClaim => (StatusCode::NOT_FOUND, Code::NoSuchLease, "no such lease"),
         Refusal::NotHeld { how } => {
             let error = "the lease is no longer held";
-            return Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, error, *how, reply));
+            return Ok(ended::answer(StatusCode::CONFLICT, Code::NotHeld, error, *how, envelope));
         }
         Refusal::KeyReused => (
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -33,7 +33,7 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         ),
         Refusal::KeySpent { how } => {
             let error = "the lease of this Idempotency-Key has ended";
-            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), reply));
+            return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), envelope));
         }
         Refusal::StoreFull
         | Refusal::TooManyWaiting { .. }
@@ -48,12 +48,12 @@ pub(super) fn word(refusal: &Refusal, reply: &Reply<'_>) -> Result<Response<Body
         | Refusal::Contended => unreachable!("not said of a pool: {refusal:?}"),
     };
     let hint = (code == Code::NoSuchPool).then_some(r#"PUT /l/ID with {"count": 1} makes one"#);
-    Ok(reply.positioned(Problem::new(status, reason).coded(code).hinting(hint).to_response(reply.id)))
+    Ok(envelope.positioned(Problem::new(status, reason).coded(code).hinting(hint).to_response(envelope.id)))
 }
 
-fn none_free(waiting: u32, eta_us: Option<u64>, reply: &Reply<'_>) -> Response<Body> {
+fn none_free(waiting: u32, eta_us: Option<u64>, envelope: &Envelope<'_>) -> Response<Body> {
     let body = to_bytes(&NoneFree::of(waiting, eta_us));
-    let mut response = response::json(StatusCode::CONFLICT, reply.id, body);
+    let mut response = response::json(StatusCode::CONFLICT, envelope.id, body);
     response::set_retry_after(&mut response, 1);
-    reply.positioned(response)
+    envelope.positioned(response)
 }

@@ -42,13 +42,13 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 /// A call that made sense.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(super) subject: Subject,
+    pub(super) topic: Topic,
     pub(crate) request: Request,
 }
 
 /// The parts of the call that the answer needs.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct Topic {
     pub(super) endpoint: Endpoint,
     pub(super) pool: u128,
     /// It asked for more time than it may have.
@@ -97,7 +97,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             Command::ViewLease { resource, claim: ClaimId(lease) }
         }
     };
-    Ok(Call { subject: Subject { endpoint, pool, clamped, warning }, request: command.into() })
+    Ok(Call { topic: Topic { endpoint, pool, clamped, warning }, request: command.into() })
 }
 
 fn borrow(

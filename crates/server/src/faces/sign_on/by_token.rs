@@ -26,19 +26,19 @@ pub(super) struct LoggedIn<'a> {
 }
 
 /// A session that has begun.
-pub(crate) struct Begun {
+pub(crate) struct SessionCookie {
     name: String,
     cookie: HeaderValue,
 }
 
 /// Without the cookie, which is a credential.
-impl fmt::Debug for Begun {
+impl fmt::Debug for SessionCookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("SessionCookie").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-pub(super) fn begin(received: &Received<'_>, service: &Service) -> Result<Begun, Problem> {
+pub(super) fn begin(received: &Received<'_>, service: &Service) -> Result<SessionCookie, Problem> {
     let Received { settings, parts, body, from, .. } = *received;
     let sign_on = service.guard.current().filter(|sign_on| sign_on.has_token_login()).ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "there is no login with a token here: no [[auth.token]] is configured")
@@ -53,10 +53,10 @@ pub(super) fn begin(received: &Received<'_>, service: &Service) -> Result<Begun,
     let counted = &service.observer.metrics.sign_ins;
     let begun = Guard::begin_session(&sign_on, &token, &parts.headers, from, settings, service.driver.now(), counted)?;
     let cookie = Jar { is_encrypted: settings.is_encrypted() }.set(SESSION_COOKIE, &begun.session, begun.lasts_s);
-    Ok(Begun { name: begun.principal.name.to_string(), cookie })
+    Ok(SessionCookie { name: begun.principal.name.to_string(), cookie })
 }
 
-pub(super) fn answer(begun: &Begun, id: &RequestId) -> Response<Body> {
+pub(super) fn answer(begun: &SessionCookie, id: &RequestId) -> Response<Body> {
     audit::logged_in(&begun.name, "token", id);
     let mut response = response::json(StatusCode::OK, id, to_bytes(&LoggedIn { name: &begun.name }));
     response.headers_mut().append(SET_COOKIE, begun.cookie.clone());

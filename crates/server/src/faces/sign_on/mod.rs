@@ -19,9 +19,9 @@ use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
 
-pub(crate) struct SignOn;
+pub(crate) struct SignOnFace;
 
-impl Face for SignOn {
+impl Face for SignOnFace {
     type Endpoint = Endpoint;
     type Call = Call;
 

@@ -8,17 +8,17 @@ use super::routes::Endpoint;
 use super::whoami::Whoami;
 use crate::faces::page;
 use crate::http::Code;
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
     let no_login = || {
-        Answer::error(
+        AnswerDoc::error(
             "The dashboard has no login here.",
             "there is no login here: auth.oidc.client_id is not configured",
         )
         .coded(Code::NoLogin)
     };
-    let elsewhere = |says| Answer::empty(says).header("Location").header("Set-Cookie");
+    let elsewhere = |says| AnswerDoc::empty(says).header("Location").header("Set-Cookie");
     match endpoint {
         Endpoint::Whoami => whoami(),
         Endpoint::Login => new("login", "Log in to the dashboard")
@@ -37,11 +37,11 @@ pub(super) fn operation(endpoint: Endpoint) -> Operation {
             .body("TokenLogin", &json!({"token": "lh_0123456789abcdef"}))
             .answers(
                 200,
-                Answer::shape::<LoggedIn<'_>>("Logged in.", &json!({"name": "olga"})).header("Set-Cookie"),
+                AnswerDoc::shape::<LoggedIn<'_>>("Logged in.", &json!({"name": "olga"})).header("Set-Cookie"),
             )
             .answers(
                 404,
-                Answer::error(
+                AnswerDoc::error(
                     "No API token is configured.",
                     "there is no login with a token here: no [[auth.token]] is configured",
                 )
@@ -61,15 +61,16 @@ pub(super) fn operation(endpoint: Endpoint) -> Operation {
             .offhand()
             .answers(
                 200,
-                Answer::shape::<SignedOut>("The cookie is forgotten.", &json!({"signed_out": true}))
+                AnswerDoc::shape::<SignedOut>("The cookie is forgotten.", &json!({"signed_out": true}))
                     .header("Set-Cookie"),
             )
             .answers(404, no_login()),
     }
 }
 
-fn unreachable_provider() -> Answer {
-    Answer::error("The provider is away.", "the sign-on provider cannot be reached at the moment").header("Retry-After")
+fn unreachable_provider() -> AnswerDoc {
+    AnswerDoc::error("The provider is away.", "the sign-on provider cannot be reached at the moment")
+        .header("Retry-After")
 }
 
 fn whoami() -> Operation {
@@ -80,7 +81,7 @@ fn whoami() -> Operation {
     new("whoami", "Show the caller's name and rights")
         .says("`actions` are those you have on something; a policy may limit them to some resources.")
         .offhand()
-        .answers(200, Answer::shape::<Whoami<'_>>("You.", &example))
+        .answers(200, AnswerDoc::shape::<Whoami<'_>>("You.", &example))
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {

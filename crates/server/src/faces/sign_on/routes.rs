@@ -6,7 +6,7 @@ use leasehold_auth::Now;
 
 use super::{by_token, login, person, whoami};
 use crate::auth::{Caller, Guard};
-use crate::faces::page::{File, Wanted};
+use crate::faces::page::{File, PageFile};
 use crate::faces::{Received, Rows, Service};
 use crate::http::{Body, Problem, RequestId};
 use crate::links::api_url;
@@ -42,9 +42,9 @@ pub(crate) enum Call {
     },
     Login(Box<login::Step>),
     /// A session that a token has begun.
-    Begun(Box<by_token::Begun>),
+    Begun(Box<by_token::SessionCookie>),
     /// A file of the page for people who are not let in.
-    Asset(Wanted),
+    Asset(PageFile),
 }
 
 impl Call {
@@ -62,7 +62,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>, service: &Servi
         Endpoint::TokenLogin => return by_token::begin(received, service).map(|begun| Call::Begun(Box::new(begun))),
         Endpoint::Asset => {
             let file = File::find(person::FILES, received.params.raw("file"))?;
-            return Ok(Call::Asset(Wanted::file(file, &received.parts.headers)));
+            return Ok(Call::Asset(PageFile::file(file, &received.parts.headers)));
         }
         Endpoint::Whoami => return Ok(Call::Whoami { who: None, api_url: api_url(received.settings, received.parts) }),
         Endpoint::Login => login::begin(received, guard)?,

@@ -10,14 +10,13 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
 use leasehold_engine::{
-    ClaimStatus, ClaimView, Command, Ending, HoldingView, Kind, Refusal, Reply as Engine, ResourceKey, Revocable,
-    Update, Wish,
+    ClaimStatus, ClaimView, Command, Ending, HoldingView, Kind, Refusal, Reply, ResourceKey, Revocable, Update, Wish,
 };
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Reply, ask, denial, ended, unserved};
-use crate::auth::{self, Admission, Caller, Change, Need, On};
+use super::{Envelope, ask, denial, ended, unserved};
+use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
 use crate::driver::Handle;
 use crate::http::{Body, Code, Problem, RequestId, response};
 use crate::metrics::Dialect;
@@ -64,13 +63,13 @@ impl Face for Terraform {
         Need::One(action, Target::Named(Kind::Claim, name))
     }
 
-    fn change(call: &Call) -> Option<Change<'_>> {
+    fn change(call: &Call) -> Option<AskedChange<'_>> {
         let action = match call {
             Call::Lock(_) => "acquire",
             Call::Unlock { key: Some(_), .. } => "unlock",
             Call::Unlock { key: None, .. } => "revoke",
         };
-        Some(Change::new(action, On::Resource(call.resource())))
+        Some(AskedChange::new(action, On::Resource(call.resource())))
     }
 
     fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
@@ -113,12 +112,12 @@ async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<
 async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Response<Body>, Problem> {
     let Command::Acquire(acquire) = &command else { unreachable!("a lock is asked for") };
     let resource = acquire.resource.clone();
-    let (reply, answer) = ask(driver, command.into(), id).await;
+    let (envelope, answer) = ask(driver, command.into(), id).await;
     let refusal = match answer {
-        Ok(Engine::Claim(view)) => {
-            return reply.word(|reply| {
+        Ok(Reply::Claim(view)) => {
+            return envelope.word(|envelope| {
                 let body = wire::taken(&view);
-                Ok(reply.positioned(response::json(StatusCode::OK, reply.id, body)))
+                Ok(envelope.positioned(response::json(StatusCode::OK, envelope.id, body)))
             });
         }
         Ok(other) => unreachable!("no lock is answered with {other:?}"),
@@ -129,17 +128,17 @@ async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Respo
     }
     match refusal {
         Refusal::NoneFree { .. } => {
-            let (reply, view) = Box::pin(holding(driver, &resource, None, id)).await?;
-            let response = wire::held(StatusCode::LOCKED, "another ID holds the lock", &resource, &view, &reply);
+            let (envelope, view) = Box::pin(holding(driver, &resource, None, id)).await?;
+            let response = wire::held(StatusCode::LOCKED, "another ID holds the lock", &resource, &view, &envelope);
             Ok(response)
         }
         Refusal::KeySpent { how } => {
             let error = "the lock of this ID has ended, an ID locks once";
-            Ok(ended::answer(StatusCode::CONFLICT, Code::KeySpent, error, Some(how), &reply))
+            Ok(ended::answer(StatusCode::CONFLICT, Code::KeySpent, error, Some(how), &envelope))
         }
         Refusal::KeyReused => {
             let reason = "this ID was sent with another LockInfo";
-            Ok(reply.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(reply.id)))
+            Ok(envelope.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(envelope.id)))
         }
         other => unreachable!("not said of a lock of Terraform: {other:?}"),
     }
@@ -151,11 +150,11 @@ async fn holding<'a>(
     resource: &ResourceKey,
     key: Option<Arc<str>>,
     id: &'a RequestId,
-) -> Result<(Reply<'a>, Box<HoldingView>), Problem> {
+) -> Result<(Envelope<'a>, Box<HoldingView>), Problem> {
     let command = Command::ViewHolding { resource: resource.clone(), key };
-    let (reply, answer) = ask(driver, command.into(), id).await;
+    let (envelope, answer) = ask(driver, command.into(), id).await;
     match answer {
-        Ok(Engine::Holding(view)) => Ok((reply, view)),
+        Ok(Reply::Holding(view)) => Ok((envelope, view)),
         Ok(other) => unreachable!("no look at a lock is answered with {other:?}"),
         Err(denial) => {
             let refusal = unserved(denial)?;
@@ -170,24 +169,24 @@ async fn unlock(
     key: Arc<str>,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    let (reply, view) = holding(driver, &resource, Some(Arc::clone(&key)), id).await?;
+    let (envelope, view) = holding(driver, &resource, Some(Arc::clone(&key)), id).await?;
     let status = match &view.keyed {
         Some(ClaimView { status: ClaimStatus::Active, .. }) => Wish::Released,
         Some(ClaimView { status: ClaimStatus::Waiting, .. }) => Wish::Withdrawn,
-        _ => return Ok(wire::not_held(&resource, &view, &reply)),
+        _ => return Ok(wire::not_held(&resource, &view, &envelope)),
     };
     let claim = view.keyed.as_ref().expect("it was just matched").id;
     let update = Update { status: Some(status), ..Update::default() };
-    let (reply, answer) = ask(driver, Command::Update { claim, update }.into(), id).await;
+    let (envelope, answer) = ask(driver, Command::Update { claim, update }.into(), id).await;
     match answer {
-        Ok(Engine::ClaimEnded(_)) => Ok(wire::released(true, &reply)),
+        Ok(Reply::ClaimEnded(_)) => Ok(wire::released(true, &envelope)),
         Ok(other) => unreachable!("no end of a lock is answered with {other:?}"),
         Err(denial) => match unserved(denial)? {
             // It ended, or was granted, since it was looked at. The present state decides.
-            Refusal::Ended(Ending::Released) => Ok(wire::released(false, &reply)),
+            Refusal::Ended(Ending::Released) => Ok(wire::released(false, &envelope)),
             Refusal::Ended(_) | Refusal::NoSuchClaim => {
-                let (reply, view) = holding(driver, &resource, Some(key), id).await?;
-                Ok(wire::not_held(&resource, &view, &reply))
+                let (envelope, view) = holding(driver, &resource, Some(key), id).await?;
+                Ok(wire::not_held(&resource, &view, &envelope))
             }
             other => unreachable!("the end of a lock is not refused with {other:?}"),
         },
@@ -196,13 +195,13 @@ async fn unlock(
 
 /// `terraform force-unlock` sends no ID: the present holder loses the lock.
 async fn force(driver: &Handle, resource: ResourceKey, id: &RequestId) -> Result<Response<Body>, Problem> {
-    let (reply, view) = holding(driver, &resource, None, id).await?;
+    let (envelope, view) = holding(driver, &resource, None, id).await?;
     let Some(token) = view.holder.as_ref().and_then(|holder| holder.token) else {
-        return Ok(wire::released(false, &reply));
+        return Ok(wire::released(false, &envelope));
     };
-    let (reply, answer) = ask(driver, Command::Revoke { resource, which: Revocable::Grant(token) }.into(), id).await;
+    let (envelope, answer) = ask(driver, Command::Revoke { resource, which: Revocable::Grant(token) }.into(), id).await;
     match answer {
-        Ok(Engine::Revoked(was_held)) => Ok(wire::released(was_held, &reply)),
+        Ok(Reply::Revoked(was_held)) => Ok(wire::released(was_held, &envelope)),
         Ok(other) => unreachable!("no revocation is answered with {other:?}"),
         Err(denial) => {
             let refusal = unserved(denial)?;

@@ -7,7 +7,7 @@ use super::routes::Endpoint;
 use super::wire::TerraformUnlocked;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::limits::{IDEMPOTENCY_KEY_MAX, TERRAFORM_NAME_MAX};
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -17,9 +17,9 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
                  lock. State is kept elsewhere.",
             )
             .body("TerraformLockInfo", &info())
-            .answers(200, Answer::json("It is yours.", Schema::named("TerraformLock"), &taken()))
+            .answers(200, AnswerDoc::json("It is yours.", Schema::named("TerraformLock"), &taken()))
             .answers(409, key_spent("The lock of this ID has ended.", "the lock of this ID has ended, an ID locks once"))
-            .answers(422, Answer::error("Another LockInfo had this ID.", "this ID was sent with another LockInfo"))
+            .answers(422, AnswerDoc::error("Another LockInfo had this ID.", "this ID was sent with another LockInfo"))
             .answers(423, held("It is another's, also after `wait`.").header("Retry-After")),
         Endpoint::Unlock => new("unlockState", "Give the lock of a Terraform state back")
             .says(
@@ -29,14 +29,14 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .body("TerraformLockInfo", &info())
             .answers(
                 200,
-                Answer::shape::<TerraformUnlocked>("It is not held under this ID.", &json!({"released": true})),
+                AnswerDoc::shape::<TerraformUnlocked>("It is not held under this ID.", &json!({"released": true})),
             )
             .answers(409, held("It expired or was revoked, or another ID holds it.")),
     }
 }
 
-fn held(says: &'static str) -> Answer {
-    Answer::json(
+fn held(says: &'static str) -> AnswerDoc {
+    AnswerDoc::json(
         says,
         Schema::either([Schema::named("TerraformLock"), Schema::to::<EndedError<'_>>()]),
         &taken_by_another(),

@@ -7,7 +7,7 @@ use leasehold_engine::{ClaimStatus, ClaimView, Ending, HoldingView, ResourceKey,
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::faces::{Reply, ended};
+use crate::faces::{Envelope, ended};
 use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Rfc3339};
 use crate::http::json::{Object, to_bytes};
 use crate::http::{Body, Code, response};
@@ -64,8 +64,8 @@ pub(super) fn taken(view: &ClaimView) -> Vec<u8> {
     joined(&info(view), &Taken { token: token(view), expires_in })
 }
 
-pub(super) fn released(released: bool, reply: &Reply<'_>) -> Response<Body> {
-    reply.positioned(response::json(StatusCode::OK, reply.id, to_bytes(&TerraformUnlocked { released })))
+pub(super) fn released(released: bool, envelope: &Envelope<'_>) -> Response<Body> {
+    envelope.positioned(response::json(StatusCode::OK, envelope.id, to_bytes(&TerraformUnlocked { released })))
 }
 
 /// The lock is another's: its `LockInfo`, or one in place of it.
@@ -74,7 +74,7 @@ pub(super) fn held(
     error: &str,
     resource: &ResourceKey,
     view: &HoldingView,
-    reply: &Reply<'_>,
+    envelope: &Envelope<'_>,
 ) -> Response<Body> {
     let (info, token, retry_s) = if let Some(holder) = &view.holder {
         let rest_s = holder.ttl_us.unwrap_or(0).div_ceil(1_000_000);
@@ -84,32 +84,32 @@ pub(super) fn held(
         (made_up("none", info, None, None, resource.name().map_or("", |name| name)), None, 1)
     };
     let held = Held { error, code: Code::Locked, token: May(token), waiting: view.waiting };
-    let mut response = response::json(status, reply.id, joined(&info, &held));
+    let mut response = response::json(status, envelope.id, joined(&info, &held));
     response::set_retry_after(&mut response, retry_s);
-    reply.positioned(response)
+    envelope.positioned(response)
 }
 
 /// The answer about an ID that neither holds the lock nor waits for it.
-pub(super) fn not_held(resource: &ResourceKey, view: &HoldingView, reply: &Reply<'_>) -> Response<Body> {
+pub(super) fn not_held(resource: &ResourceKey, view: &HoldingView, envelope: &Envelope<'_>) -> Response<Body> {
     match (&view.keyed, &view.holder) {
         // It was granted between two looks at it, or waits again: the caller asks again.
         (Some(ClaimView { status: ClaimStatus::Active | ClaimStatus::Waiting, .. }), _) => {
-            held(StatusCode::CONFLICT, "the lock of this ID changed just now, ask again", resource, view, reply)
+            held(StatusCode::CONFLICT, "the lock of this ID changed just now, ask again", resource, view, envelope)
         }
         (Some(keyed @ ClaimView { status: ClaimStatus::Ended(how), .. }), _) => match how {
-            Ending::Released | Ending::Withdrawn | Ending::TimedOut | Ending::HandedBack => released(false, reply),
-            how => over(*how, keyed, view, reply),
+            Ending::Released | Ending::Withdrawn | Ending::TimedOut | Ending::HandedBack => released(false, envelope),
+            how => over(*how, keyed, view, envelope),
         },
-        (None, Some(_)) => held(StatusCode::CONFLICT, "another ID holds the lock", resource, view, reply),
+        (None, Some(_)) => held(StatusCode::CONFLICT, "another ID holds the lock", resource, view, envelope),
         (None, None) => {
             let error = "no lock of this ID is held, or remembered";
-            ended::answer(StatusCode::CONFLICT, Code::NotHeld, error, None, reply)
+            ended::answer(StatusCode::CONFLICT, Code::NotHeld, error, None, envelope)
         }
     }
 }
 
 /// The caller lost the lock before it gave it back.
-fn over(how: Ending, keyed: &ClaimView, view: &HoldingView, reply: &Reply<'_>) -> Response<Body> {
+fn over(how: Ending, keyed: &ClaimView, view: &HoldingView, envelope: &Envelope<'_>) -> Response<Body> {
     let at = keyed.history.ended.map_or_else(String::new, |(_, wall)| format!(" at {}", written(wall.0)));
     let since = if view.latest > keyed.token.unwrap_or(Token(0)) {
         format!("token {} was granted since", view.latest.0)
@@ -117,7 +117,7 @@ fn over(how: Ending, keyed: &ClaimView, view: &HoldingView, reply: &Reply<'_>) -
         "no other was granted since".to_owned()
     };
     let error = format!("the lock of this ID {}{at}, {since}", lost(how));
-    ended::answer(StatusCode::CONFLICT, Code::NotHeld, &error, Some(how), reply)
+    ended::answer(StatusCode::CONFLICT, Code::NotHeld, &error, Some(how), envelope)
 }
 
 fn written(unix_us: u64) -> String {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use leasehold_engine::{
-    Command, HolderLine, HolderState, Inspection, Reply as Engine, ResourceKey, ResourceState, WaiterLine, Wall,
+    Command, HolderLine, HolderState, Inspection, Reply, ResourceKey, ResourceState, WaiterLine, Wall,
 };
 use leasehold_journal::Happened;
 use schemars::JsonSchema;
@@ -61,12 +61,12 @@ pub(super) async fn show(
     // An unknown digest is looked up like the id of a pool that does not exist, so that both get the same answer.
     let resource = resolve(observer, driver, key).await?.unwrap_or(ResourceKey::Pool(0));
     let partition = driver.partitions_of(Some(&resource)).start;
-    let (reply, answer) = asked_of(driver, Command::Inspect { resource }, id).await?;
-    let Engine::Inspection(inspection) = answer else { unreachable!("an inspection is answered as one: {answer:?}") };
+    let (envelope, answer) = asked_of(driver, Command::Inspect { resource }, id).await?;
+    let Reply::Inspection(inspection) = answer else { unreachable!("an inspection is answered as one: {answer:?}") };
     let name = public_name(&inspection.line.resource, observer.digester());
     let history_from = observer.events.complete_since(partition);
-    let body = to_bytes(&ObservedResource::of(reply.to_position(), &inspection, &name, history_from));
-    Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
+    let body = to_bytes(&ObservedResource::of(envelope.to_position(), &inspection, &name, history_from));
+    Ok(envelope.positioned(response::json(StatusCode::OK, id, body)))
 }
 
 /// A resource in full.

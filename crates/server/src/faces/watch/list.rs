@@ -9,14 +9,14 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
-use leasehold_engine::{Command, Kind, Reply as Engine, ResourceKey, ResourceLine, ResourceState, SurveyPage};
+use leasehold_engine::{Command, Kind, Reply, ResourceKey, ResourceLine, ResourceState, SurveyPage};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::subscription::known_kind;
 use crate::driver::Handle;
-use crate::faces::{Reply, Seen, ask_in, unserved};
+use crate::faces::{Envelope, Stamps, ask_in, unserved};
 use crate::http::json::value::FloatSeconds;
 use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
@@ -144,7 +144,7 @@ pub(super) async fn answer(
     list: List,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    let (reply, page) = match (&list.after, list.wanted.sort) {
+    let (envelope, page) = match (&list.after, list.wanted.sort) {
         (Some(After::Frozen { id: order, index }), _) => {
             let mut order = order;
             let now;
@@ -168,7 +168,7 @@ pub(super) async fn answer(
             by_name(observer, driver, &list, after, id).await?
         }
     };
-    Ok(reply.positioned(response::json(StatusCode::OK, id, write(page, &reply, observer))))
+    Ok(envelope.positioned(response::json(StatusCode::OK, id, write(page, &envelope, observer))))
 }
 
 fn lost(why: Lost) -> Problem {
@@ -190,11 +190,11 @@ async fn by_name<'a>(
     list: &List,
     after: Option<&ListPlace>,
     id: &'a RequestId,
-) -> Result<(Reply<'a>, Page), Problem> {
+) -> Result<(Envelope<'a>, Page), Problem> {
     let leapt = if list.offset > 0 { place_before(observer, driver, list, after, id).await? } else { None };
     let after = leapt.as_ref().or(after);
     let mut found = Found::default();
-    let reply = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
+    let envelope = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
             found.take((&list.wanted, list.limit), after, page, line, observer);
         }
@@ -208,7 +208,7 @@ async fn by_name<'a>(
     lines.truncate(fit);
     let next = lines.last().filter(|_| has_more).map(|last| After::Name(last.place.clone()));
     let lines = lines.into_iter().map(|Listed { place, line }| (place.name, line)).collect();
-    Ok((reply, Page { lines, next, counted }))
+    Ok((envelope, Page { lines, next, counted }))
 }
 
 /// The first page in an order that does not hold still. If there are more, the order is kept for them.
@@ -217,10 +217,10 @@ async fn first_in_order<'a>(
     driver: &Handle,
     list: &List,
     id: &'a RequestId,
-) -> Result<(Reply<'a>, Page), Problem> {
+) -> Result<(Envelope<'a>, Page), Problem> {
     let mut found = Found::default();
     let mut order = BinaryHeap::new();
-    let reply = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
+    let envelope = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
             let Some(place) = found.take((&list.wanted, list.limit), None, page, line, observer) else { continue };
             if order.len() == ORDER_LENGTH_MAX {
@@ -249,7 +249,7 @@ async fn first_in_order<'a>(
     lines.truncate(fit);
     let next = has_more.then(|| After::Frozen { id: keep(order).0, index: fit });
     let lines = lines.into_iter().map(|Listed { place, line }| (place.name, line)).collect();
-    Ok((reply, Page { lines, next, counted }))
+    Ok((envelope, Page { lines, next, counted }))
 }
 
 /// A page of an order that was kept: the resources that are there still, as they are now.
@@ -261,13 +261,13 @@ async fn cut<'a>(
     keys: &[ResourceKey],
     from: usize,
     id: &'a RequestId,
-) -> Result<(Reply<'a>, Page), Problem> {
+) -> Result<(Envelope<'a>, Page), Problem> {
     let upto = from.saturating_add(list.limit).min(keys.len());
     let shown = keys.get(from..upto).unwrap_or(&[]);
     let mut lines: Vec<Option<ResourceLine>> = vec![None; shown.len()];
     let places: HashMap<&ResourceKey, usize> = shown.iter().zip(0..).collect();
     let mut counted = Counted::default();
-    let reply = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
+    let envelope = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
             counted.count(line);
             counted.matched += u64::from(list.wanted.place_of(page, line, observer).is_some());
@@ -284,7 +284,7 @@ async fn cut<'a>(
     let named = |line: ResourceLine| (public_name(&line.resource, observer.digester()), line);
     let lines = lines.into_iter().flatten().map(named).collect();
     let next = (from + fit < keys.len()).then_some(After::Frozen { id: order, index: from + fit });
-    Ok((reply, Page { lines, next, counted }))
+    Ok((envelope, Page { lines, next, counted }))
 }
 
 /// The last of those to be passed over, after which a page begins; `None` when there are none. Only places are kept,
@@ -340,7 +340,7 @@ pub(crate) async fn survey<'a>(
     with_texts: bool,
     id: &'a RequestId,
     mut take: impl FnMut(&SurveyPage) -> bool,
-) -> Result<Reply<'a>, Problem> {
+) -> Result<Envelope<'a>, Problem> {
     let _turn = surveys.acquire().await.expect("it is never closed");
     let mut stamps = Vec::new();
     for partition in driver.partitions_of(None) {
@@ -349,7 +349,7 @@ pub(crate) async fn survey<'a>(
             let command = Command::Survey { after, scan_max: SCAN_MAX, with_texts };
             let (stamp, answer) = ask_in(driver, partition, command).await;
             let page = match answer {
-                Ok(Engine::Survey(page)) => page,
+                Ok(Reply::Survey(page)) => page,
                 Ok(other) => unreachable!("a survey is answered as one, not {other:?}"),
                 Err(denial) => match unserved(denial) {
                     Ok(refusal) => unreachable!("nothing about a survey is refused: {refusal:?}"),
@@ -363,10 +363,10 @@ pub(crate) async fn survey<'a>(
             after = page.next;
         }
     }
-    Ok(Reply::gathered(id, Seen::all(driver, stamps)))
+    Ok(Envelope::gathered(id, Stamps::all(driver, stamps)))
 }
 
-fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
+fn write(page: Page, envelope: &Envelope<'_>, observer: &Observer) -> Vec<u8> {
     let Page { lines, next, counted: Counted { total, matched, by_kind, by_state } } = page;
     let [pool, claim, lock] = by_kind;
     let [free, held, contended, grace, lapsed] = by_state;
@@ -377,7 +377,7 @@ fn write(page: Page, reply: &Reply<'_>, observer: &Observer) -> Vec<u8> {
         }
     }
     to_bytes(&ObservedResources {
-        position: reply.to_position(),
+        position: envelope.to_position(),
         total,
         matched,
         counts: Counts { pool, claim, lock, free, held, contended, grace, lapsed },

@@ -16,7 +16,7 @@ use leasehold_auth::{Action, Target};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use crate::auth::{Admission, Change, Need, On, public_target};
+use crate::auth::{Admission, AskedChange, Need, On, public_target};
 use crate::http::{Body, Problem, RequestId};
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
@@ -69,9 +69,9 @@ impl Face for Watch {
         }
     }
 
-    fn change(call: &Call) -> Option<Change<'_>> {
+    fn change(call: &Call) -> Option<AskedChange<'_>> {
         match call {
-            Call::Revoke(key, _) => Some(Change::new("revoke", On::Key(key))),
+            Call::Revoke(key, _) => Some(AskedChange::new("revoke", On::Key(key))),
             Call::Fence(..)
             | Call::List(_)
             | Call::Show(_)

@@ -15,7 +15,7 @@ use crate::http::Code;
 use crate::limits::{
     HISTORY_DEFAULT, HISTORY_MAX, NAME_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
 };
-use crate::openapi::{Answer, NamedSchema, Operation, Schema, Tag};
+use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::watch::key::{KEY_MAX, KEY_PATTERN};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
@@ -29,10 +29,10 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .query("limit", "How many.", Schema::count().minimum(1).maximum(WATCH_LIMIT_MAX as u64).default(WATCH_LIMIT_DEFAULT))
             .query("offset", "How many to pass over, for a leap; after `after`, where that is given, too.", Schema::count().maximum(WATCH_OFFSET_MAX as u64).default(0))
             .query("after", "The `next` of the page before, with the same `kind`, `state`, `q` and `sort`.", Schema::string().pattern(r"^[0-9a-f]{1,16}(\.(pool|claim|lock):|-[0-9]{1,6}$)").example("0.lock:deploy"))
-            .answers(200, Answer::shape::<ObservedResources<'_>>("A page of them.", &page()))
+            .answers(200, AnswerDoc::shape::<ObservedResources<'_>>("A page of them.", &page()))
             .answers(
                 410,
-                Answer::error(
+                AnswerDoc::error(
                     "By waiters or by expiry: the order is not kept any more.",
                     "the list that after goes on with is not kept any more, begin again without after",
                 )
@@ -41,27 +41,27 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
         Endpoint::ShowResource => new("observeResource", "See one resource in full")
             .says("Its holders by slot, at most 1000, and the first 100 of its queue.")
             .path("key", KEY_SAYS, key())
-            .answers(200, Answer::shape::<ObservedResource<'_>>("The resource.", &resource()))
+            .answers(200, AnswerDoc::shape::<ObservedResource<'_>>("The resource.", &resource()))
             .answers(404, unknown()),
         Endpoint::History => new("observeHistory", "See what happened to a resource")
             .says("As far back as events are kept, also of what is no longer there. Of more than `limit`, the newest.")
             .path("key", KEY_SAYS, key())
             .query("since_unix", "Not before this, in seconds since 1970.", Schema::seconds())
             .query("limit", "How many.", Schema::count().minimum(1).maximum(HISTORY_MAX as u64).default(HISTORY_DEFAULT))
-            .answers(200, Answer::shape::<History<'_>>("Oldest first.", &json!({"events": [event()], "complete_since_unix": 1_705_314_600.0})))
+            .answers(200, AnswerDoc::shape::<History<'_>>("Oldest first.", &json!({"events": [event()], "complete_since_unix": 1_705_314_600.0})))
             .answers(404, unknown()),
         Endpoint::Series => new("observeSeries", "The last ten minutes, second by second")
             .offhand()
-            .answers(200, Answer::shape::<Series>("600 values each, oldest first.", &series())),
+            .answers(200, AnswerDoc::shape::<Series>("600 values each, oldest first.", &series())),
         Endpoint::Service => new("observeService", "The service itself")
             .says("Which version runs, since when, and where it keeps its data.")
             .offhand()
-            .answers(200, Answer::shape::<ObservedService<'_>>("The service.", &about())),
+            .answers(200, AnswerDoc::shape::<ObservedService<'_>>("The service.", &about())),
         Endpoint::FindPool => new("observePool", "Find a pool by its id")
             .says("The id is a credential, so it is sent in the body and stays out of URLs.")
             .body("PoolId", &json!({"id": "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01"}))
-            .answers(200, Answer::shape::<PoolKey>("Its name here.", &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
-            .answers(404, Answer::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
+            .answers(200, AnswerDoc::shape::<PoolKey>("Its name here.", &json!({"key": "pool:6c371b0f4fd9cfd51bf3e38d384c14af"})))
+            .answers(404, AnswerDoc::error("There is no such pool.", "no such pool").coded(Code::NoSuchPool)),
         Endpoint::Events => new("events", "Follow what happens")
             .says(
                 "Server-sent events: `hello` first, then everything as it becomes durable, with ids to resume from; `gap` when \
@@ -73,15 +73,15 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .query("kind", "Only of this kind.", kind())
             .query("last_event_id", "Where to go on from, for callers that cannot set the header.", id())
             .header("Last-Event-ID", "Where to go on from.", id())
-            .answers(200, Answer::text("A stream that does not end by itself.", "text/event-stream"))
-            .answers(503, Answer::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
+            .answers(200, AnswerDoc::text("A stream that does not end by itself.", "text/event-stream"))
+            .answers(503, AnswerDoc::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
         Endpoint::Revoke => new("revoke", "Take a grant away from its holder, or a waiter out of its queue")
             .says(
                 "Whatever the dialect. The next in line has the grant in the same step. A waiter is named by its `order`; its \
                  call is answered 409 `revoked`.",
             )
             .body("Revocation", &json!({"key": "lock:deploy", "token": 7}))
-            .answers(200, Answer::shape::<Revoked>("True if it was still held.", &json!({"revoked": true}))),
+            .answers(200, AnswerDoc::shape::<Revoked>("True if it was still held.", &json!({"revoked": true}))),
         Endpoint::Fence => new("fence", "Ask whether a token is the one to heed")
             .says(
                 "For a resource that guards itself against late holders: heed the caller only while its token is `current`. A \
@@ -90,7 +90,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .required_query("kind", "The kind of the resource.", kind())
             .required_query("resource", "Its name; a pool's digest.", name().example("db"))
             .required_query("token", "The token the caller came with.", token())
-            .answers(200, Answer::shape::<Fence>("How the token stands.", &json!({"current": false, "latest": 8}))),
+            .answers(200, AnswerDoc::shape::<Fence>("How the token stands.", &json!({"current": false, "latest": 8}))),
     }
 }
 
@@ -100,8 +100,8 @@ fn new(id: &'static str, summary: &'static str) -> Operation {
 
 const KEY_SAYS: &str = "`claim:NAME`, `lock:JOB` or `pool:DIGEST`, percent-encoded.";
 
-fn unknown() -> Answer {
-    Answer::error("There is no such resource.", "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST")
+fn unknown() -> AnswerDoc {
+    AnswerDoc::error("There is no such resource.", "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST")
         .coded(Code::NoSuchResource)
 }
 

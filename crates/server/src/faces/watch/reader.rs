@@ -15,7 +15,7 @@ use crate::auth::Standing;
 use crate::driver::Stamp;
 use crate::http::Share;
 use crate::limits::PIECE_MAX;
-use crate::watch::bookmark::{Bookmark, Mark};
+use crate::watch::bookmark::{Bookmark, EventPlace};
 use crate::watch::ring::{FellBehind, Resume};
 use crate::watch::{Observer, Placed, SCAN_MAX, in_time};
 
@@ -57,7 +57,7 @@ struct Cursor {
     /// Everything up to here was sent, or was not wanted.
     seen: Position,
     /// The place that the caller would resume from: that of the last event that was sent.
-    sent: Mark,
+    sent: EventPlace,
 }
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Reader {
         for head in heads {
             let partition = head.partition as usize;
             let (ring, name) = (&kept.rings[partition], kept.name(partition));
-            let mark = |id| Mark { partition: name, id };
+            let mark = |id| EventPlace { partition: name, id };
             newest.push(mark(ring.newest_id()));
             oldest.push(mark(ring.oldest_id()));
             sent.push(match &last_seen {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
 use leasehold_engine::limits::TOKEN_MAX;
-use leasehold_engine::{Command, Reply as Engine, ResourceKey, Revocable, Token};
+use leasehold_engine::{Command, Reply, ResourceKey, Revocable, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::list::List;
 use super::subscription::{self, Subscription, known_kind};
 use super::{detail, list, series, service};
 use crate::driver::Handle;
-use crate::faces::{Received, Reply, Rows, Service, ask, parse_uuid, unserved};
+use crate::faces::{Envelope, Received, Rows, Service, ask, parse_uuid, unserved};
 use crate::http::json::{self, shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
@@ -169,17 +169,17 @@ pub(crate) async fn answer(
             let Some(resource) = resolve(observer, driver, &key).await? else {
                 return Ok(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked: false })));
             };
-            let (reply, answer) = asked_of(driver, Command::Revoke { resource, which }, id).await?;
-            let Engine::Revoked(revoked) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
-            Ok(reply.positioned(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked }))))
+            let (envelope, answer) = asked_of(driver, Command::Revoke { resource, which }, id).await?;
+            let Reply::Revoked(revoked) = answer else { unreachable!("a revocation is answered as one: {answer:?}") };
+            Ok(envelope.positioned(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked }))))
         }
         Call::Fence(key, token) => {
             // A pool that is not known has no grants, and neither has one that never was.
             let resource = resolve(observer, driver, &key).await?.unwrap_or(ResourceKey::Pool(0));
-            let (reply, answer) = asked_of(driver, Command::ViewFence { resource, token }, id).await?;
-            let Engine::Fence(fence) = answer else { unreachable!("a fence is answered as one: {answer:?}") };
+            let (envelope, answer) = asked_of(driver, Command::ViewFence { resource, token }, id).await?;
+            let Reply::Fence(fence) = answer else { unreachable!("a fence is answered as one: {answer:?}") };
             let body = to_bytes(&Fence { current: fence.is_current, latest: fence.latest.0 });
-            Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
+            Ok(envelope.positioned(response::json(StatusCode::OK, id, body)))
         }
     }
 }
@@ -213,7 +213,7 @@ async fn find_pool(
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
     let resource = ResourceKey::Pool(pool);
-    let (reply, _) = asked_of(driver, Command::ViewResource { resource }, id).await.map_err(|problem| {
+    let (envelope, _) = asked_of(driver, Command::ViewResource { resource }, id).await.map_err(|problem| {
         if problem.status == StatusCode::NOT_FOUND {
             Problem::new(StatusCode::NOT_FOUND, "no such pool").coded(Code::NoSuchPool)
         } else {
@@ -221,7 +221,7 @@ async fn find_pool(
         }
     })?;
     let body = to_bytes(&PoolKey { key: format!("pool:{}", observer.digester().remember(pool)) });
-    Ok(reply.positioned(response::json(StatusCode::OK, id, body)))
+    Ok(envelope.positioned(response::json(StatusCode::OK, id, body)))
 }
 
 /// Asks the engine. It can only refuse because it does not know the resource.
@@ -229,10 +229,10 @@ pub(super) async fn asked_of<'a>(
     driver: &Handle,
     command: Command,
     id: &'a RequestId,
-) -> Result<(Reply<'a>, Engine), Problem> {
-    let (reply, answer) = ask(driver, command.into(), id).await;
+) -> Result<(Envelope<'a>, Reply), Problem> {
+    let (envelope, answer) = ask(driver, command.into(), id).await;
     match answer {
-        Ok(answer) => Ok((reply, answer)),
+        Ok(answer) => Ok((envelope, answer)),
         Err(denial) => {
             let refusal = unserved(denial)?;
             assert_eq!(refusal, leasehold_engine::Refusal::NoSuchResource, "nothing else is refused to who only looks");

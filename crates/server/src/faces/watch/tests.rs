@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_engine::{Effect, Ending, Grant, Kind, ResourceKey, Token, Wall, What};
-use leasehold_journal::{Epoch, Happened, History, Position};
+use leasehold_journal::{Epoch, Happened, Position, Retold};
 use proptest::prelude::*;
 
 use super::reader::{HEARTBEAT, Reader};
@@ -34,7 +34,7 @@ fn id(text: &str) -> EventId {
 /// Two lives before this one, epochs 2 and 5, with ids that were not used in between; this one is epoch 7.
 fn ring_with_history(events_max: usize) -> Ring {
     let mut ring = Ring::new(events_max);
-    let history = History {
+    let history = Retold {
         events: [happened(2, 12), happened(2, 15), happened(5, 21)].into(),
         complete_after: Position(10),
         reigns: vec![(Epoch(2), Position(9)), (Epoch(5), Position(18))],
@@ -124,7 +124,7 @@ fn the_oldest_make_room_and_whoever_wanted_them_is_told() {
 #[test]
 fn a_full_ring_takes_up_no_more_than_was_set_aside() {
     let mut ring = Ring::new(1_000);
-    ring.begin(Epoch(1), Position(0), History::default(), Wall(0));
+    ring.begin(Epoch(1), Position(0), Retold::default(), Wall(0));
     let set_aside = ring.capacity();
     for position in 1..=5_000 {
         ring.push(happened(1, position));
@@ -135,7 +135,7 @@ fn a_full_ring_takes_up_no_more_than_was_set_aside() {
 #[test]
 fn long_names_make_the_ring_shorter_and_not_larger() {
     let mut ring = Ring::new(1_000);
-    ring.begin(Epoch(1), Position(0), History::default(), Wall(0));
+    ring.begin(Epoch(1), Position(0), Retold::default(), Wall(0));
     for position in 1..=5_000 {
         let mut long = happened(1, position);
         long.effect.resource = ResourceKey::Lock(Arc::from("x".repeat(1_024)));
@@ -153,7 +153,7 @@ proptest! {
     #[test]
     fn no_hole_and_no_duplicate(steps in proptest::collection::vec((0..4u64, 1..4usize, 1..3usize, any::<bool>()), 1..60)) {
         let mut ring = Ring::new(8);
-        ring.begin(Epoch(1), Position(0), History::default(), Wall(0));
+        ring.begin(Epoch(1), Position(0), Retold::default(), Wall(0));
         let (mut position, mut cursor) = (0, Position(0));
         let mut seen: Vec<u64> = Vec::new();
         let mut skipped = 0;
@@ -192,7 +192,7 @@ proptest! {
 
 fn observer(events_kept: usize) -> Arc<Observer> {
     let observer = Observer::new(events_kept);
-    let history = History::default();
+    let history = Retold::default();
     observer.begin(Beginning {
         partition: 0,
         epoch: Epoch(1),
@@ -353,7 +353,7 @@ async fn a_reader_of_several_partitions_has_a_place_in_each() {
     let heads: Vec<Stamp> =
         (0..2).map(|partition| Stamp { partition, epoch: Epoch(1), position: Position(0) }).collect();
     for &Stamp { partition, epoch, position: head } in &heads {
-        let (history, secret) = (History::default(), Some([1; 32]));
+        let (history, secret) = (Retold::default(), Some([1; 32]));
         observer.begin(Beginning { partition, epoch, head, history, secret, wall: Wall(0) });
     }
     let observer = Arc::new(observer);

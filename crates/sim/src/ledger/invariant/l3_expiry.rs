@@ -3,7 +3,7 @@
 use leasehold_engine::Time;
 
 use super::{Check, ensure};
-use crate::ledger::{Ledger, State};
+use crate::ledger::{EntryState, Ledger};
 
 /// Where one step does only so much, the rest follows in the next ones, within a few ticks.
 const MANY_DUE_US: u64 = 250_000;
@@ -13,10 +13,10 @@ pub(crate) fn on_batch(ledger: &Ledger) -> Check {
     let slack_us = if ledger.due_per_step < 256 { MANY_DUE_US } else { 0 };
     for (claim, entry) in ledger.living() {
         let due_at = match entry.state {
-            State::Waiting => entry.wait_until,
-            State::Active => entry.deadline(),
-            State::Grace => entry.deadline().plus(entry.grace_us),
-            State::Lapsed | State::Ended(_) => Time::NEVER,
+            EntryState::Waiting => entry.wait_until,
+            EntryState::Active => entry.deadline(),
+            EntryState::Grace => entry.deadline().plus(entry.grace_us),
+            EntryState::Lapsed | EntryState::Ended(_) => Time::NEVER,
         };
         ensure(due_at.plus(slack_us) >= at, "L3", || {
             format!("{claim:?} is {:?} at {at:?}, it was due {due_at:?}", entry.state)

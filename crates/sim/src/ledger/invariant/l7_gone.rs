@@ -4,7 +4,7 @@
 use leasehold_engine::{ClaimId, Lease, Moment, Time};
 
 use super::{Check, ensure};
-use crate::ledger::{Entry, Ledger, State};
+use crate::ledger::{Entry, EntryState, Ledger};
 
 /// At rest. `is_stood_for`: whether a caller knows of the claim, will be told of it, or may have been by a process that
 /// is no more.
@@ -22,7 +22,7 @@ pub(crate) fn at_rest(ledger: &Ledger, is_stood_for: impl Fn(ClaimId, &Entry) ->
 /// A waiter whose connection belonged to an earlier process has lost it.
 pub(crate) fn on_grant(claim: ClaimId, entry: &Entry, epoch: u64) -> Check {
     let needs_caller = entry.wait_until != Time::NEVER && entry.keep_us == 0 && entry.wait_ttl_us == 0;
-    let is_orphan = entry.state == State::Waiting && needs_caller && entry.epoch < epoch;
+    let is_orphan = entry.state == EntryState::Waiting && needs_caller && entry.epoch < epoch;
     ensure(!is_orphan, "L7", || format!("{claim:?} was granted, its connection went with epoch {}", entry.epoch))
 }
 

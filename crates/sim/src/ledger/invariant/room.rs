@@ -3,7 +3,7 @@
 use leasehold_engine::{Command, Renewal, Time};
 
 use super::{Check, ensure};
-use crate::ledger::{Ledger, State, is_lock};
+use crate::ledger::{EntryState, Ledger, is_lock};
 
 pub(crate) fn on_claimed(was_low: bool) -> Check {
     ensure(!was_low, "room", || "a claim was taken on while the disk is nearly full".to_owned())
@@ -19,12 +19,12 @@ pub(crate) fn on_refusal(ledger: &Ledger, command: &Command, at: Time) -> Check 
     let its_own = ledger.living().find(|(_, entry)| {
         let same_key = acquire.key.is_some() && entry.key == acquire.key;
         // A client that asks as another client would wants something new.
-        let is_stranger = acquire.options.renewal == Renewal::Never && entry.state != State::Waiting;
+        let is_stranger = acquire.options.renewal == Renewal::Never && entry.state != EntryState::Waiting;
         let same_client = is_lock(&entry.resource) && entry.client == acquire.client && !is_stranger;
         let is_over = match entry.state {
-            State::Waiting => entry.wait_until <= at,
-            State::Active => entry.deadline() <= at,
-            State::Grace | State::Lapsed | State::Ended(_) => true,
+            EntryState::Waiting => entry.wait_until <= at,
+            EntryState::Active => entry.deadline() <= at,
+            EntryState::Grace | EntryState::Lapsed | EntryState::Ended(_) => true,
         };
         entry.resource == acquire.resource && (same_key || same_client) && !is_over
     });

@@ -3,7 +3,7 @@
 use leasehold_engine::{ClaimId, Fact, Status};
 
 use super::{Check, ensure};
-use crate::ledger::{Asks, Entry, Ledger, State};
+use crate::ledger::{Asks, Entry, EntryState, Ledger};
 
 pub(crate) fn on_hand_back(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
     let is_known = asks.acknowledged.contains(&claim);
@@ -17,14 +17,14 @@ pub(crate) fn on_recovery(ledger: &Ledger, asks: &Asks, head: u64, facts: &[Fact
         let Some(entry) = ledger.claims.get(claim) else {
             return ensure(false, "S4", || format!("{claim:?} was acknowledged and is not in the journal"));
         };
-        if entry.state != State::Active && entry.state != State::Waiting {
+        if entry.state != EntryState::Active && entry.state != EntryState::Waiting {
             continue;
         }
         let found = facts.iter().find_map(|fact| match fact {
             Fact::Claim(fact) if fact.claim == *claim => Some(fact),
             _ => None,
         });
-        let status = if entry.state == State::Active { Status::Active } else { Status::Waiting };
+        let status = if entry.state == EntryState::Active { Status::Active } else { Status::Waiting };
         let token = entry.granted.map_or(0, |held| held.token);
         let is_there = found.is_some_and(|fact| fact.status == status && fact.token.0 == token);
         ensure(is_there, "S4", || format!("{claim:?} was acknowledged; after a restart it is {found:?}"))?;

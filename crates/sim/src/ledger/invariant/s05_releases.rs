@@ -3,10 +3,10 @@
 use leasehold_engine::{ClaimId, Fact, Status};
 
 use super::{Check, ensure};
-use crate::ledger::{Entry, Ledger, State};
+use crate::ledger::{Entry, EntryState, Ledger};
 
 pub(crate) fn on_grant(claim: ClaimId, entry: &Entry) -> Check {
-    ensure(entry.state == State::Waiting, "S5", || format!("{claim:?} was granted while {:?}", entry.state))
+    ensure(entry.state == EntryState::Waiting, "S5", || format!("{claim:?} was granted while {:?}", entry.state))
 }
 
 /// After a restart: a claim that ended in the journal holds nothing.

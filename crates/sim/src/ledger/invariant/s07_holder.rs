@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_engine::{ClaimId, Ending, ResourceKey};
 
 use super::{Check, ensure};
-use crate::ledger::{Asks, Entry, State, is_lock};
+use crate::ledger::{Asks, Entry, EntryState, is_lock};
 
 pub(crate) fn on_renewal(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
     let asked = if is_lock(&entry.resource) {
@@ -35,7 +35,7 @@ pub(crate) fn on_release(claim: ClaimId, entry: &Entry, how: Ending, asks: &Asks
     };
     ensure(asked, "S7", || format!("{claim:?} ended {how:?} and its holder did not ask for that"))?;
     let holds = entry.state.holds() || how != Ending::Released;
-    ensure(holds && !matches!(entry.state, State::Ended(_)), "S7", || {
+    ensure(holds && !matches!(entry.state, EntryState::Ended(_)), "S7", || {
         format!("{claim:?} released while {:?}", entry.state)
     })
 }

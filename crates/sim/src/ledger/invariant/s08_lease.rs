@@ -4,22 +4,24 @@
 use leasehold_engine::{ClaimId, Moment};
 
 use super::{Check, ensure};
-use crate::ledger::{Entry, State};
+use crate::ledger::{Entry, EntryState};
 
 pub(crate) fn on_expiry_in_journal(claim: ClaimId, entry: &Entry, moment: Moment) -> Check {
     let deadline = entry.deadline();
-    ensure(entry.state == State::Active, "S8", || format!("{claim:?} expired while {:?}", entry.state))?;
+    ensure(entry.state == EntryState::Active, "S8", || format!("{claim:?} expired while {:?}", entry.state))?;
     ensure(moment.at >= deadline, "S8", || format!("{claim:?} expired at {:?}, it ends {deadline:?}", moment.at))
 }
 
 pub(crate) fn on_grace_over(claim: ClaimId, entry: &Entry, moment: Moment) -> Check {
     let until = entry.deadline().plus(entry.grace_us);
-    ensure(entry.state == State::Grace, "S8", || format!("the grace of {claim:?} ended while {:?}", entry.state))?;
+    ensure(entry.state == EntryState::Grace, "S8", || format!("the grace of {claim:?} ended while {:?}", entry.state))?;
     ensure(moment.at >= until, "S8", || format!("the grace of {claim:?} ended {:?}, not {until:?}", moment.at))
 }
 
 pub(crate) fn on_superseded(claim: ClaimId, entry: &Entry) -> Check {
-    ensure(entry.state == State::Lapsed, "S8", || format!("the lock of {claim:?} was taken while {:?}", entry.state))
+    ensure(entry.state == EntryState::Lapsed, "S8", || {
+        format!("the lock of {claim:?} was taken while {:?}", entry.state)
+    })
 }
 
 /// By the holder's clock, turned into the world's: it was told that it holds until `until_us`, and lost it at

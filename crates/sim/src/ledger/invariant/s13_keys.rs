@@ -3,7 +3,7 @@
 use leasehold_engine::{ClaimId, Claimed};
 
 use super::{Check, ensure};
-use crate::ledger::{Asks, Ledger, State, is_lock};
+use crate::ledger::{Asks, EntryState, Ledger, is_lock};
 
 pub(crate) fn on_claimed(ledger: &Ledger, claimed: &Claimed, asks: &Asks) -> Check {
     let id = claimed.claim;
@@ -12,7 +12,8 @@ pub(crate) fn on_claimed(ledger: &Ledger, claimed: &Claimed, asks: &Asks) -> Che
         let same_key = entry.key.is_some()
             && entry.key.as_ref().map(|key| &key.name) == claimed.key.as_ref().map(|key| &key.name)
             && entry.keeps_key();
-        let same_client = is_lock(&entry.resource) && entry.client == claimed.client && entry.state == State::Waiting;
+        let same_client =
+            is_lock(&entry.resource) && entry.client == claimed.client && entry.state == EntryState::Waiting;
         entry.resource == claimed.resource && (same_key || same_client)
     });
     ensure(twin.is_none(), "S13", || format!("{id:?} has the key of {twin:?}"))

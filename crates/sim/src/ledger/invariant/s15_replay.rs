@@ -3,7 +3,7 @@
 use leasehold_engine::{Fact, Status};
 
 use super::{Check, ensure};
-use crate::ledger::{Ledger, State};
+use crate::ledger::{EntryState, Ledger};
 
 pub(crate) fn same(what: &str, found: &[Fact], replayed: &[Fact]) -> Check {
     ensure(found == replayed, "S15", || {
@@ -27,11 +27,11 @@ pub(crate) fn model(ledger: &Ledger, facts: &[Fact]) -> Check {
             return ensure(false, "S15", || format!("{:?} is not in the journal", fact.claim));
         };
         let state = match fact.status {
-            Status::Waiting => State::Waiting,
-            Status::Active => State::Active,
-            Status::Grace => State::Grace,
-            Status::Lapsed => State::Lapsed,
-            Status::Ended(how) => State::Ended(how),
+            Status::Waiting => EntryState::Waiting,
+            Status::Active => EntryState::Active,
+            Status::Grace => EntryState::Grace,
+            Status::Lapsed => EntryState::Lapsed,
+            Status::Ended(how) => EntryState::Ended(how),
         };
         ensure(state == entry.state, "S15", || {
             format!("{:?} is {state:?}, the journal says {:?}", fact.claim, entry.state)
@@ -41,13 +41,13 @@ pub(crate) fn model(ledger: &Ledger, facts: &[Fact]) -> Check {
             let same = fact.lease.deadline == deadline && fact.token.0 == token;
             ensure(same, "S15", || format!("{:?} ends {:?}, the journal says {deadline:?}", fact.claim, fact.lease))?;
         }
-        if state == State::Waiting {
+        if state == EntryState::Waiting {
             let until = entry.wait_until;
             ensure(fact.wait_until == until, "S15", || format!("waits until {:?}, not {until:?}", fact.wait_until))?;
             let keep_us = entry.keep_us;
             ensure(fact.keep_us == keep_us, "S15", || format!("kept for {} us, not {keep_us}", fact.keep_us))?;
         }
-        live += usize::from(!matches!(state, State::Ended(_)));
+        live += usize::from(!matches!(state, EntryState::Ended(_)));
     }
     let expected = ledger.live.len();
     ensure(live == expected, "S15", || format!("{live} claims are alive, the journal says {expected}"))

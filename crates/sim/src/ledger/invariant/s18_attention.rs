@@ -5,7 +5,7 @@
 use leasehold_engine::{ClaimId, Moment, Time};
 
 use super::{Check, ensure};
-use crate::ledger::{Entry, Ledger, State, When};
+use crate::ledger::{Entry, EntryState, Ledger, When};
 
 const NAME: &str = "S18";
 
@@ -36,7 +36,7 @@ pub(crate) fn on_withdrawal(claim: ClaimId, entry: &Entry, moment: Moment, when:
 /// A caller was parked on it when it was granted, in the same step.
 pub(crate) fn on_confirmed(claim: ClaimId, entry: &Entry, position: u64) -> Check {
     let lease = entry.leases.last().filter(|lease| lease.position < position);
-    let is_whole = entry.state == State::Active && lease.is_some_and(|lease| lease.ttl_us == entry.ttl_us);
+    let is_whole = entry.state == EntryState::Active && lease.is_some_and(|lease| lease.ttl_us == entry.ttl_us);
     ensure(is_whole, NAME, || format!("{claim:?} is confirmed with {lease:?} of {}", entry.ttl_us))
 }
 
