@@ -1,9 +1,9 @@
 //! A follower: an engine that applies what is durable in a stream, without gaps, once (rule C7). A node that takes a
 //! partition reads the rest of the stream with it and goes on from there.
 
-use leasehold_engine::{Engine, Limits, Time, planted};
-use leasehold_journal::Position;
+use leasehold_engine::{Engine, Limits, Retelling, Time, Wall, planted};
 use leasehold_journal::record::{BatchReader, ChunkReader};
+use leasehold_journal::{Epoch, Happened, Position};
 use thiserror::Error;
 
 use crate::ids::{Link, Sum};
@@ -42,6 +42,18 @@ pub struct Follower {
     at: Time,
     cursor: Cursor,
     is_restoring: bool,
+    /// The effects of the changes that were applied since they were last asked for.
+    happened: Vec<Happened>,
+    /// The state was read from a checkpoint of this position since that was last asked for.
+    restored: Option<Position>,
+}
+
+/// Where a change was read.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    epoch: Epoch,
+    position: Position,
+    wall: Wall,
 }
 
 impl Follower {
@@ -55,7 +67,14 @@ impl Follower {
             at: Time(0),
             cursor: Cursor::After(Position::START),
             is_restoring: false,
+            happened: Vec::new(),
+            restored: None,
         }
+    }
+
+    /// The effects of what was applied since the last call, and the checkpoint that they go on from if one was read.
+    pub(crate) fn poll_happened(&mut self) -> (Option<Position>, Vec<Happened>) {
+        (self.restored.take(), std::mem::take(&mut self.happened))
     }
 
     /// Where to read on.
@@ -129,6 +148,8 @@ impl Follower {
         self.is_restoring = false;
         self.engine.finish_restore(self.at);
         self.head = upto;
+        self.happened.clear();
+        self.restored = Some(upto);
     }
 
     fn take_batch(&mut self, before: Link, record: &[u8]) -> Result<(), Broken> {
@@ -149,16 +170,25 @@ impl Follower {
         if is_next && self.last.is_some_and(|last| last != before) && !planted!(FollowerSkipsGap) {
             return Err(Broken::Forked { first: header.first });
         }
-        let mut position = header.first;
+        let (epoch, mut position) = (header.epoch, header.first);
+        // A step is never split over batches, so all that a change leaves open is settled at the end of its batch.
+        let mut retelling = Retelling::default();
+        let happened = &mut self.happened;
+        let mut told = |Read { epoch, position, wall }, effect| {
+            happened.push(Happened { epoch, position, wall, effect });
+        };
         for change in batch {
             let (moment, change) = change.map_err(|error| Broken::Damaged(error.to_string()))?;
             if position > self.head {
+                let read = Read { epoch, position, wall: moment.wall };
+                retelling.hear(&self.engine, moment, &change, read, &mut told);
                 self.engine.apply(moment, &change);
                 self.at = moment.at;
                 self.head = position;
             }
             position = position.next();
         }
+        retelling.finish(&self.engine, told);
         self.last = Some(link);
         Ok(())
     }

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use leasehold_journal::{Batch, Position};
+use serde::{Deserialize, Serialize};
 
 /// One life of a node. It is drawn at random at every join, so a node that was buried comes back as another one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u128);
 
 impl fmt::Debug for NodeId {

@@ -19,12 +19,13 @@ mod placement;
 pub mod record;
 mod relay;
 pub mod store;
+pub mod wire;
 
 pub use follower::{Broken, Follower};
 pub use hash::{HASH_BITS, PARTITIONS_MAX, Partitions, claim_id, hash, realm};
 pub use ids::{Link, NodeId, Sum};
 pub use map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen};
-pub use message::{AskAnswer, Done, Message, Op, Out, PeerAddress};
+pub use message::{AskAnswer, Done, Message, News, Op, Out, PeerAddress};
 pub use node::{Config, Draw, Node, To};
 pub use placement::{rank, targets};
 pub use store::{

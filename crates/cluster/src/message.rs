@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{ClaimId, Reply, Time};
-use leasehold_journal::{Denial, Epoch, Position, Request};
+use leasehold_journal::{Denial, Epoch, Happened, Position, Request};
+use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
 use crate::map::{Map, NodeRecord, Reign, Seen};
@@ -13,7 +14,7 @@ use crate::store::{Append, Birth, CheckpointId, Cursor, Landing, Page, Taking};
 pub type PeerAddress = Arc<str>;
 
 /// A message over a link. Messages of one link arrive in order or not at all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Message {
     /// A command for the owner of a partition. The node that gets it owns the partition in that epoch, or says `Moved`.
     Ask {
@@ -56,7 +57,7 @@ pub enum Message {
 }
 
 /// An answer, with its place in the order of things.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskAnswer {
     /// The reply, or why there is none.
     pub answer: Result<Reply, Denial>,
@@ -64,6 +65,8 @@ pub struct AskAnswer {
     pub epoch: Epoch,
     /// The last change that it saw.
     pub position: Position,
+    /// Service time when it left its owner.
+    pub at: Time,
     /// The claim that it tells its caller of: to be handed back if the caller cannot be told.
     pub untold: Option<ClaimId>,
 }
@@ -125,6 +128,21 @@ pub enum Out {
     Send(PeerAddress, Message),
     /// The answer to a call.
     Answer(u64, AskAnswer),
+    /// Durable changes of a partition, for observers, in the order of its stream.
+    Happened(News),
     /// The node has given everything away and may end.
     Ended,
+}
+
+/// Durable changes of a partition. Every node hears of all of them: of its own from its engine, of others by following.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// The partition.
+    pub partition: u32,
+    /// Changes up to here are missing, as the stream no longer has them: what is known of the partition begins anew.
+    pub gap: Option<Position>,
+    /// In order, and later than all that came before.
+    pub happened: Vec<Happened>,
+    /// This node decided them.
+    pub is_owner: bool,
 }

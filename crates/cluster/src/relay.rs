@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_engine::{ClaimId, Command, Patience, Wish, planted};
+use leasehold_engine::{ClaimId, Command, Patience, Time, Wish, planted};
 use leasehold_journal::{Denial, Epoch, Position, Request};
 
 use crate::hash::claim_id;
@@ -315,5 +315,5 @@ fn is_repeatable(command: &Command, passed_us: u64) -> bool {
 }
 
 fn denied(denial: Denial) -> AskAnswer {
-    AskAnswer { answer: Err(denial), epoch: Epoch(0), position: Position::START, untold: None }
+    AskAnswer { answer: Err(denial), epoch: Epoch(0), position: Position::START, at: Time::default(), untold: None }
 }

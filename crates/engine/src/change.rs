@@ -129,6 +129,7 @@ pub struct Claimed {
 
 /// The parts of a claim that few claims have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Particulars {
     /// The name that a pool's borrower gave itself, for people to read.
     pub holder: Option<Arc<str>>,
@@ -157,6 +158,7 @@ pub struct Lease {
 
 /// A caller's name for one request, so that a repeated request takes effect once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct IdempotencyKey {
     /// The text of the caller's `Idempotency-Key`, unique on its resource.
     pub name: Arc<str>,
@@ -166,6 +168,7 @@ pub struct IdempotencyKey {
 
 /// How a claim ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Ending {
     /// Its holder gave it back.
     Released,

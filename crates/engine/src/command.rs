@@ -9,6 +9,7 @@ use crate::time::Wall;
 
 /// A request to the engine, with every value in range: [`Engine::handle`](crate::Engine::handle) decides what it does.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Command {
     /// Give a resource a capacity; registers a pool.
     Configure {
@@ -160,6 +161,7 @@ pub enum Command {
 
 /// A request for a slot: a borrow, a claim or a lock.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Acquire {
     /// The resource to take a slot of.
     pub resource: ResourceKey,
@@ -201,6 +203,7 @@ pub(crate) fn owner<T>(kind: Kind, client: Option<T>, principal: Option<T>) -> O
 
 /// Parts of a request that only some requests have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Options {
     /// The answer to a lock's client that has the lock already.
     pub renewal: Renewal,
@@ -216,6 +219,7 @@ pub struct Options {
 
 /// The label of a resource, as a command leaves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Labeling {
     /// The label stays as it is.
     #[default]
@@ -226,6 +230,7 @@ pub enum Labeling {
 
 /// A claim that an operator ends, named by something that is no secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Revocable {
     /// The grant with this token.
     Grant(Token),
@@ -236,6 +241,7 @@ pub enum Revocable {
 /// When an idempotency key whose claim has ended may name a new claim. A claimed resource's keys only: those of pools
 /// and locks are forgotten with a wait that came to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum KeyReuse {
     /// Never: a copy of the request gets nothing.
     #[default]
@@ -248,6 +254,7 @@ pub enum KeyReuse {
 
 /// Which grants of its own a lock's client renews by asking for the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Renewal {
     /// Any grant that the client has.
     #[default]
@@ -260,6 +267,7 @@ pub enum Renewal {
 
 /// An idempotency key to spend.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spend {
     /// The resource that the key belongs to.
     pub resource: ResourceKey,
@@ -273,6 +281,7 @@ pub struct Spend {
 
 /// How much one owner may have at once, counted over all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Quota {
     /// Claims that wait or hold.
     pub live_max: u32,
@@ -289,6 +298,7 @@ impl Quota {
 
 /// The claims of one owner in a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Owned {
     /// Claims that hold a slot.
     pub holding: u32,
@@ -316,6 +326,7 @@ impl Add for Owned {
 
 /// How long a caller stands in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Patience {
     /// The caller waits with its connection, for this long. Zero: a slot now or a refusal.
     For {
@@ -328,6 +339,7 @@ pub enum Patience {
 
 /// The parts of a claim that a caller may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Update {
     /// A new end of the lease, counted from now; for active claims.
     pub ttl_us: Option<u64>,
@@ -339,6 +351,7 @@ pub struct Update {
 
 /// The status that a caller wants for its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Wish {
     /// Hold the slot; refused unless it is the claim's turn.
     Active,
@@ -368,6 +381,7 @@ impl Wish {
 /// A page of claims, oldest first. The engine looks at no more than `scan_max` claims in one call and says where to
 /// go on, so that no list holds up other callers.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimQuery {
     /// The claims to show.
     pub filter: ClaimFilter,
@@ -381,6 +395,7 @@ pub struct ClaimQuery {
 
 /// Which claims to show. Every part that is given must hold; claims without a ttl never match a ttl range.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimFilter {
     /// Claims on the resource of this name.
     pub resource: Option<Arc<str>>,
@@ -400,6 +415,7 @@ pub struct ClaimFilter {
 
 /// The status of a claim, as callers filter by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum StatusFilter {
     /// In a queue.
     Waiting,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 /// The face of a resource: which dialect made it, and so which rules of expiry apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Kind {
     /// A pool of numbered slots under a secret UUID.
     Pool,
@@ -32,6 +33,7 @@ impl Kind {
 ///
 /// A pool's UUID is a credential, so `Debug` hides it; `Display` is not implemented on purpose.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ResourceKey {
     /// A pool by its secret UUID.
     Pool(u128),
@@ -73,6 +75,7 @@ impl fmt::Debug for ResourceKey {
 /// A claim's id: 128 bits that came in, random, with the command that made the claim. For a pool it is the lease's
 /// UUID and a secret, hence the shortened `Debug`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimId(pub u128);
 
 impl fmt::Debug for ClaimId {
@@ -84,6 +87,7 @@ impl fmt::Debug for ClaimId {
 /// The fencing token of a grant. One counter serves all resources of a partition and outlives them, so tokens of one
 /// resource strictly increase also across delete and re-create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Token(pub u64);
 
 impl fmt::Display for Token {

@@ -13,6 +13,7 @@ pub type Answer = Result<Reply, Refusal>;
 
 /// A positive answer, with views that hold copies of the state they show.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Reply {
     /// A pool or a claimed resource: registered or looked at.
     Resource(ResourceView),
@@ -56,6 +57,7 @@ pub enum Reply {
 
 /// The claim that spending a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Spent {
     /// A lease.
     Held,
@@ -67,6 +69,7 @@ pub enum Spent {
 
 /// A pool or a lock as one of its callers sees it.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PlaceView {
     /// The resource or the lock as every caller sees it.
     pub seen: Reply,
@@ -82,6 +85,7 @@ pub struct PlaceView {
 
 /// A claimed resource as a caller sees it that knows its claim by a key.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HoldingView {
     /// Its number of slots.
     pub capacity: u32,
@@ -99,6 +103,7 @@ pub struct HoldingView {
 
 /// A pool or a claimed resource, with its first holders and waiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ResourceView {
     /// Its key.
     pub resource: ResourceKey,
@@ -127,6 +132,7 @@ pub const HOLDERS_SHOWN_TO_WAITERS: usize = 16;
 
 /// A holder or a waiter of a claimed resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Holder {
     /// Its claim.
     pub claim: ClaimId,
@@ -136,6 +142,7 @@ pub struct Holder {
 
 /// A pool's lease that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LeaseView {
     /// Its id, which only its holder knows.
     pub claim: ClaimId,
@@ -151,6 +158,7 @@ pub struct LeaseView {
 
 /// A lock, held or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LockView {
     /// The name of the lock.
     pub job: Arc<str>,
@@ -162,6 +170,7 @@ pub struct LockView {
 
 /// The client that holds a lock, or held it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LockHolder {
     /// The client's name.
     pub client: Arc<str>,
@@ -177,6 +186,7 @@ pub struct LockHolder {
 
 /// The event behind a lock's view.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum LockNews {
     /// Only looked at.
     Seen,
@@ -191,6 +201,7 @@ pub enum LockNews {
 
 /// A claim of the claims dialect, waiting, active or ended.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimView {
     /// Its id.
     pub id: ClaimId,
@@ -234,6 +245,7 @@ pub struct ClaimView {
 
 /// When a claim entered each status, by the wall clock. A claim passes through at most three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct History {
     /// When it was made.
     pub created: Wall,
@@ -247,6 +259,7 @@ pub struct History {
 
 /// The status of a claim, as its callers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ClaimStatus {
     /// In the queue.
     Waiting,
@@ -258,6 +271,7 @@ pub enum ClaimStatus {
 
 /// A page of a list of claimed resources.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ResourcePage {
     /// The resources that callers see, by name.
     pub resources: Vec<ResourceView>,
@@ -267,6 +281,7 @@ pub struct ResourcePage {
 
 /// A page of a list of claims.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClaimPage {
     /// The claims that match, oldest first.
     pub claims: Vec<ClaimView>,
@@ -324,6 +339,7 @@ impl Refusal {
 
 /// A negative answer: an ordinary answer, not an error.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Refusal {
     /// No such pool.
     NoSuchResource,

@@ -21,6 +21,7 @@ const QUEUE_MAX: usize = 100;
 
 /// How a resource stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ResourceState {
     /// No claim holds it.
     Free,
@@ -58,6 +59,7 @@ impl ResourceState {
 
 /// A resource in one line.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ResourceLine {
     /// Its key.
     pub resource: ResourceKey,
@@ -88,6 +90,7 @@ pub struct ResourceLine {
 
 /// A slice of a survey.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SurveyPage {
     /// One line per resource, in the order of keys.
     pub lines: Vec<ResourceLine>,
@@ -99,6 +102,7 @@ pub struct SurveyPage {
 
 /// One resource in full.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Inspection {
     /// Its line in a survey.
     pub line: ResourceLine,
@@ -114,6 +118,7 @@ pub struct Inspection {
 
 /// One holder of an inspected resource.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HolderLine {
     /// Its slot, counted from 0.
     pub slot: u32,
@@ -143,6 +148,7 @@ pub struct HolderLine {
 
 /// How a holder stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum HolderState {
     /// Its lease runs.
     Active,
@@ -157,6 +163,7 @@ pub enum HolderState {
 
 /// One waiter of an inspected resource.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WaiterLine {
     /// The lock's client, or the owner of the claim.
     pub client: Option<Arc<str>>,
@@ -178,6 +185,7 @@ pub struct WaiterLine {
 
 /// The answer to a resource that guards itself and asks about a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FenceView {
     /// `true` if the grant of this token holds a slot right now.
     pub is_current: bool,

@@ -5,6 +5,7 @@ use std::fmt;
 /// A point in service time: microseconds that belong to the data, not to a machine. Starts at zero with the data and
 /// only advances while the partition can serve.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(pub u64);
 
 impl Time {
@@ -31,6 +32,7 @@ impl fmt::Debug for Time {
 
 /// A reading of the wall clock: microseconds since 1970 in UTC. Shown, never compared with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Wall(pub u64);
 
 impl Wall {
@@ -43,6 +45,7 @@ impl Wall {
 
 /// When a command is handled: service time to decide by, and the wall clock to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Moment {
     /// Service time.
     pub at: Time,

@@ -5,6 +5,7 @@ use std::fmt;
 /// The reign of one owner over a stream. It rises, durably, each time a stream is opened, and fences off every append
 /// of an earlier owner. The first owner has epoch 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Epoch(pub u64);
 
 impl Epoch {
@@ -23,6 +24,7 @@ impl fmt::Display for Epoch {
 
 /// A place in a stream, counted in changes: the first change has position 1 and every change takes the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Position(pub u64);
 
 impl Position {

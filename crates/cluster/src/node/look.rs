@@ -76,6 +76,11 @@ impl Node {
         self.watched.retain(|node, _| nodes.iter().any(|seen| seen.value.node == *node));
     }
 
+    /// How long this node has not seen a new beat of another, as far as it counted.
+    pub fn silent_us(&self, node: NodeId) -> u64 {
+        self.watched.get(&node).map_or(0, |watched| watched.silent_us)
+    }
+
     fn bury_silent(&mut self, clocks: Clocks) {
         let (Some(map), Some(life)) = (&self.map, self.life) else { return };
         let living: Vec<NodeId> = map.living().map(|record| record.node).collect();

@@ -18,7 +18,7 @@ mod seat;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use leasehold_engine::{ClaimId, Limits, planted};
+use leasehold_engine::{ClaimId, Engine, Limits, Time, planted};
 use leasehold_journal::{Clocks, Denial, Epoch, Partition, PartitionLimits, Position, Request, Told};
 
 use crate::follower::Follower;
@@ -225,7 +225,13 @@ impl Node {
         let key = (to.peer.clone(), to.ask);
         let seat = self.seats.get_mut(partition as usize).filter(|seat| seat.serves(epoch));
         let Some((seat, owned)) = seat.and_then(|seat| Some((seat.partition, seat.owned.as_mut()?))) else {
-            let answer = AskAnswer { answer: Err(Denial::Moved), epoch, position: Position::START, untold: None };
+            let answer = AskAnswer {
+                answer: Err(Denial::Moved),
+                epoch,
+                position: Position::START,
+                at: Time::default(),
+                untold: None,
+            };
             if planted!(AskPassedOn)
                 && let Some(route) = self.route_of(partition).filter(|route| route.to != self.config.address)
             {
@@ -398,7 +404,7 @@ impl Node {
         for seat in &mut self.seats {
             if let Some(owned) = &mut seat.owned {
                 owned.poll_told(&mut told);
-                owned.poll_effects(&mut Vec::new());
+                self.out.extend(seat.poll_news().map(Out::Happened));
             }
         }
         for told in told {
@@ -407,7 +413,7 @@ impl Node {
     }
 
     fn tell_one(&mut self, told: Told<To>, clocks: Clocks) {
-        let Told { to, answer, epoch, position, untold, .. } = told;
+        let Told { to, answer, epoch, position, untold, said_at: at } = told;
         let key = (to.peer.clone(), to.ask);
         let Some(served) = self.desk.asks.get_mut(&key).filter(|served| served.sending == to.sending) else {
             // It was asked again, or its caller left: its relay sees to it.
@@ -422,7 +428,7 @@ impl Node {
             } else {
                 self.desk.asks.remove(&key);
             }
-            self.send(&to, AskAnswer { answer, epoch, position, untold });
+            self.send(&to, AskAnswer { answer, epoch, position, at, untold });
         } else {
             served.lost_at_us.get_or_insert(clocks.mono_us);
             served.untold = untold;
@@ -666,6 +672,7 @@ impl Node {
             *follower = Follower::new(self.config.limits.clone());
             false
         });
+        self.out.extend(seat.poll_news().map(Out::Happened));
         let Some(reign) = seat.reign.filter(|_| seat.phase == Phase::Tail) else { return };
         let is_ours = page.owner.value == reign.owner && page.owner.version == reign.version;
         if is_end && is_ours {
@@ -690,7 +697,7 @@ impl Node {
     }
 
     /// Whatever is heard, nothing is decided in that epoch again.
-    fn let_go(&mut self, clocks: Clocks, reign: Reign, at: leasehold_engine::Time, result: &Result<Done, SharedError>) {
+    fn let_go(&mut self, clocks: Clocks, reign: Reign, at: Time, result: &Result<Done, SharedError>) {
         let n = reign.partition as usize;
         if self.seats[n].reign != Some(reign) || self.seats[n].phase != Phase::LettingGo {
             return;
@@ -749,6 +756,36 @@ impl Node {
     /// Returns whether this node serves the partition.
     pub fn is_serving(&self, partition: u32) -> bool {
         self.seats.get(partition as usize).is_some_and(|seat| seat.phase == Phase::Serving)
+    }
+
+    /// The state of a partition as this node knows it: as its owner, or as a follower.
+    pub fn engine(&self, partition: u32) -> Option<&Engine> {
+        let seat = self.seats.get(partition as usize)?;
+        seat.owned.as_ref().map(Partition::engine).or_else(|| seat.follower.as_ref().map(Follower::engine))
+    }
+
+    /// The end of a partition's stream as this node knows it: what is durable and told.
+    pub fn head(&self, partition: u32) -> Option<(Epoch, Position)> {
+        let seat = self.seats.get(partition as usize)?;
+        let epoch = self.map.as_ref()?.owners.get(partition as usize)?.value.epoch;
+        let head = seat.owned.as_ref().map(Partition::durable).or_else(|| seat.follower.as_ref().map(Follower::head));
+        head.map(|head| (epoch, head))
+    }
+
+    /// How long ago a beat of this life succeeded; `None` while there is no life.
+    pub fn beat_age_us(&self, clocks: Clocks) -> Option<u64> {
+        self.life.map(|_| clocks.mono_us.saturating_sub(self.beaten_at_us))
+    }
+
+    /// The operator or a signal told it to give everything away.
+    pub fn is_draining(&self) -> bool {
+        let drains = |life| self.map.as_ref().is_some_and(|map| map.drained.contains(&life));
+        self.is_draining || self.life.is_some_and(drains)
+    }
+
+    /// The store says that the map may have changed: it is read at the next tick.
+    pub fn handle_changed(&mut self) {
+        self.look_due_us = 0;
     }
 
     /// The follower of a partition, unless this node owns it.

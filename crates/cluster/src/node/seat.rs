@@ -9,12 +9,12 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use leasehold_engine::{Limits, planted};
-use leasehold_journal::{Batch, ChunkWriter, Clocks, Epoch, Orphans, Partition, PartitionLimits};
+use leasehold_journal::{Batch, ChunkWriter, Clocks, Epoch, Orphans, Partition, PartitionLimits, Position};
 
 use crate::follower::Follower;
 use crate::ids::{Link, NodeId};
 use crate::map::Reign;
-use crate::message::PeerAddress;
+use crate::message::{News, PeerAddress};
 use crate::store::{Append, CheckpointId};
 
 /// Whom an answer is for: a relay, its call, and which sending of it.
@@ -59,6 +59,8 @@ pub(crate) struct Seat {
     pub(crate) asked: BTreeSet<NodeId>,
     pub(crate) since_checkpoint: u64,
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// Observers were told of all changes up to here.
+    pub(crate) told: Position,
 }
 
 /// A checkpoint on its way to the store.
@@ -87,7 +89,24 @@ impl Seat {
             asked: BTreeSet::new(),
             since_checkpoint: 0,
             checkpoint: None,
+            told: Position::START,
         }
+    }
+
+    /// What observers have not been told yet. An engine that was thrown away and read again tells of changes twice.
+    pub(crate) fn poll_news(&mut self) -> Option<News> {
+        let (mut gap, mut happened, is_owner) = (None, Vec::new(), self.owned.is_some());
+        if let Some(owned) = &mut self.owned {
+            owned.poll_effects(&mut happened);
+        } else if let Some(follower) = &mut self.follower {
+            let (restored, followed) = follower.poll_happened();
+            (gap, happened) = (restored.filter(|upto| *upto > self.told), followed);
+        }
+        self.told = self.told.max(gap.unwrap_or_default());
+        happened.retain(|happened| happened.position > self.told);
+        self.told = happened.last().map_or(self.told, |last| last.position);
+        let is_news = gap.is_some() || !happened.is_empty();
+        is_news.then_some(News { partition: self.partition, gap, happened, is_owner })
     }
 
     pub(crate) fn epoch(&self) -> Option<Epoch> {

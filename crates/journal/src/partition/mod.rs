@@ -65,6 +65,7 @@ pub struct Clocks {
 
 /// A caller's command and how long the caller listens.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Request {
     /// The command for the engine.
     pub command: Command,
@@ -83,6 +84,7 @@ impl From<Command> for Request {
 
 /// Why a caller does not get what it asked for.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Denial {
     /// The engine said no.
     Refused(Refusal),
@@ -119,8 +121,9 @@ pub struct Told<R> {
     pub position: Position,
     /// Set when the answer tells its caller of the claim it asked for: if it cannot be delivered, hand this back.
     pub untold: Option<ClaimId>,
-    /// Service time when the answer was made. It may leave later, and then says what is left of a lease at that time.
-    said_at: Time,
+    /// Service time when the answer was made; of one that has left, when it left, as it says what is left of a lease at
+    /// that time.
+    pub said_at: Time,
 }
 
 impl<R> Told<R> {

@@ -1,7 +1,8 @@
 //! What must hold of nodes at every step, and of everything once the world has come to rest.
 
-use leasehold_cluster::{Message, Node, targets};
-use leasehold_engine::Command;
+use leasehold_cluster::{Message, News, Node, targets};
+use leasehold_engine::{Command, Effect};
+use leasehold_journal::{Happened, Position};
 
 use super::ClusterWorld;
 use super::client::CallState;
@@ -45,6 +46,28 @@ impl ClusterWorld {
                     owned.check();
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// C7 for observers: every node tells them of durable changes, in order, once, and all nodes of the same ones.
+    pub(super) fn hear_news(&mut self, n: usize, news: &News) -> Check {
+        let (partition, head) = (news.partition, self.ledgers[news.partition as usize].head);
+        let told = self.machines[n].told.entry(partition).or_default();
+        *told = (*told).max(news.gap.unwrap_or_default());
+        for happened in &news.happened {
+            let Position(position) = happened.position;
+            ensure(happened.position > *told, "C7", || format!("observers are told of {position} again or too late"))?;
+            ensure(position <= head, "C7", || format!("observers are told of {position}, only {head} is durable"))?;
+            *told = happened.position;
+            self.counts.told += 1;
+            // Its place in its step is the owner's alone to know.
+            let effect = Effect { nth: 0, ..happened.effect.clone() };
+            let happened = Happened { effect, ..happened.clone() };
+            let first = self.told.entry((partition, position)).or_insert_with(|| happened.clone());
+            ensure(*first == happened, "C7", || {
+                format!("observers are told of {position} in two ways: {first:?}, {happened:?}")
+            })?;
         }
         Ok(())
     }

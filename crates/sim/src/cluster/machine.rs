@@ -1,10 +1,11 @@
 //! Machines and links: they start, die, stop, are paused with their clock, break, stall, go one way.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_cluster::{AskAnswer, Birth, Config, Draw, Message, Node, Out, PeerAddress};
 use leasehold_engine::Wall;
-use leasehold_journal::Clocks;
+use leasehold_journal::{Clocks, Position};
 
 use super::{ClusterWorld, Event, limits, partition_limits, tell};
 use crate::Violation;
@@ -26,6 +27,8 @@ pub(super) struct Machine {
     /// Cut from the store until then.
     pub(super) cut_until_us: u64,
     pub(super) is_draining: bool,
+    /// How far it has told its observers, by partition, since its start.
+    pub(super) told: BTreeMap<u32, Position>,
 }
 
 impl Machine {
@@ -38,6 +41,7 @@ impl Machine {
             behind_us: 0,
             cut_until_us: 0,
             is_draining: false,
+            told: BTreeMap::new(),
         }
     }
 }
@@ -85,6 +89,7 @@ impl ClusterWorld {
         let machine = &mut self.machines[n];
         machine.boot += 1;
         machine.is_draining = false;
+        machine.told.clear();
         machine.node = Some(Node::new(config, draw));
         let boot = machine.boot;
         tell!(self, "m{n} starts");
@@ -127,6 +132,7 @@ impl ClusterWorld {
                 Out::Store(op, asked) => self.ask_store(n, op, asked),
                 Out::Send(to, message) => self.send(n, &to, message)?,
                 Out::Answer(call, answer) => self.answer(n, call, answer)?,
+                Out::Happened(news) => self.hear_news(n, &news)?,
                 Out::Ended => {
                     tell!(self, "m{n} ended in an orderly way");
                     self.machines[n].node = None;

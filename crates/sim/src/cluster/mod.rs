@@ -26,7 +26,7 @@ use std::panic::AssertUnwindSafe;
 use leasehold_cluster::store::{Life, Shelf};
 use leasehold_cluster::{Done, Message, NodeId, Op, Partitions, SharedError};
 use leasehold_engine::Limits;
-use leasehold_journal::PartitionLimits;
+use leasehold_journal::{Happened, PartitionLimits};
 
 use crate::Violation;
 use crate::ledger::{Asks, Ledger};
@@ -66,7 +66,7 @@ counts! {
     steps, answers, changes, calls, asks,
     kills, stops, pauses, drains, breaks, stalls, outages, late_requests, lost_requests, lost_replies, duplicates,
     burials, takes, takes_from_the_dead, let_gos, moved, lost, asked_again, hand_backs, left, undelivered, orphans,
-    checkpoints, forgotten, proofs, proofs_refused,
+    checkpoints, forgotten, proofs, proofs_refused, told,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +121,8 @@ pub struct ClusterWorld {
     calls: BTreeMap<u64, Call>,
     ledgers: Vec<Ledger>,
     asks: Asks,
+    /// What some node told its observers first, by partition and position.
+    told: BTreeMap<(u32, u64), Happened>,
     /// For each partition, stretches in which no service time may pass.
     unfair: Vec<Vec<(u64, u64)>>,
     buried: BTreeSet<NodeId>,
@@ -194,6 +196,7 @@ impl ClusterWorld {
             calls: BTreeMap::new(),
             ledgers: (0..partitions).map(|_| Ledger { is_relayed: true, ..Ledger::new(limits()) }).collect(),
             asks: Asks::default(),
+            told: BTreeMap::new(),
             unfair: vec![Vec::new(); partitions],
             buried: BTreeSet::new(),
             is_calm: false,
