@@ -25,7 +25,7 @@ pub use follower::{Broken, Follower};
 pub use hash::{HASH_BITS, PARTITIONS_MAX, Partitions, claim_id, hash, realm};
 pub use ids::{Link, NodeId, Sum};
 pub use map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen};
-pub use message::{AskAnswer, Done, Message, News, Op, Out, PeerAddress};
+pub use message::{AskAnswer, Bulletin, Done, Message, Op, Out, PeerAddress};
 pub use node::{Config, Draw, Node, To};
 pub use placement::{rank, targets};
 pub use store::{

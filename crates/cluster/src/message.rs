@@ -129,14 +129,14 @@ pub enum Out {
     /// The answer to a call.
     Answer(u64, AskAnswer),
     /// Durable changes of a partition, for observers, in the order of its stream.
-    Happened(News),
+    Happened(Bulletin),
     /// The node has given everything away and may end.
     Ended,
 }
 
 /// Durable changes of a partition. Every node hears of all of them: of its own from its engine, of others by following.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct Bulletin {
     /// The partition.
     pub partition: u32,
     /// Changes up to here are missing, as the stream no longer has them: what is known of the partition begins anew.

@@ -24,14 +24,14 @@ mod tls;
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_cluster::News;
+use leasehold_cluster::Bulletin;
 use leasehold_engine::Totals;
 use leasehold_journal::Clocks;
 
 pub use counts::Counts;
 pub use entrance::{Calling, Entrance, Heard};
-pub use run::{Running, Start, StartError, start};
-pub use status::{NodeStatus, PartitionStatus, Status};
+pub use run::{RunningNode, Start, StartError, start};
+pub use status::{ClusterStatus, NodeStatus, PartitionStatus};
 pub use tls::LinkTls;
 
 /// The only source of time.
@@ -54,7 +54,7 @@ impl fmt::Debug for Clock {
 /// and never waits.
 pub trait Observers: fmt::Debug + Send + Sync {
     /// Changes became durable.
-    fn news(&self, news: &News, totals: &Totals);
+    fn news(&self, news: &Bulletin, totals: &Totals);
 
     /// A transaction with so many changes and bytes became durable.
     fn appended(&self, changes: u64, bytes: usize, took: std::time::Duration);

@@ -63,13 +63,13 @@ pub enum StartError {
 
 /// A node that has joined. Dropping it ends its tasks at once, as a crash would.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningNode {
     entrance: Entrance,
     tasks: JoinSet<()>,
 }
 
 /// Starts a node and waits until it has joined.
-pub async fn start(store: Arc<dyn SharedStore>, start: Start) -> Result<Running, StartError> {
+pub async fn start(store: Arc<dyn SharedStore>, start: Start) -> Result<RunningNode, StartError> {
     let Start { config, listener, tls, callers_max, clock, observers } = start;
     let address = Arc::clone(&config.address);
     let node = Node::new(config, Draw(Box::new(draw)));
@@ -101,10 +101,10 @@ pub async fn start(store: Arc<dyn SharedStore>, start: Start) -> Result<Running,
     }
     tasks.spawn(peers::dial(peers));
     tasks.spawn(watch(Arc::clone(&shared)));
-    Ok(Running { entrance: Entrance(shared), tasks })
+    Ok(RunningNode { entrance: Entrance(shared), tasks })
 }
 
-impl Running {
+impl RunningNode {
     /// The entrance for callers.
     pub fn entrance(&self) -> Entrance {
         self.entrance.clone()
@@ -131,7 +131,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningNode {
     fn drop(&mut self) {
         // Links end with it.
         self.entrance.0.state.send_modify(|state| state.has_ended = true);

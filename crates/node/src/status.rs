@@ -7,7 +7,7 @@ use crate::entrance::Entrance;
 
 /// The cluster as one node sees it.
 #[derive(Clone, Debug)]
-pub struct Status {
+pub struct ClusterStatus {
     /// The life of this node, if it has one.
     pub me: Option<NodeId>,
     /// Where the others reach it.
@@ -64,7 +64,7 @@ pub struct PartitionStatus {
 
 impl Entrance {
     /// The cluster as this node sees it now.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ClusterStatus {
         let shared = &self.0;
         let inner = shared.lock();
         let clocks = shared.clock.read();
@@ -96,7 +96,7 @@ impl Entrance {
             let is_served_here = node.is_serving(partition);
             PartitionStatus { partition, owner: seen.value.node, epoch: seen.value.epoch, position, is_served_here }
         });
-        Status {
+        ClusterStatus {
             me,
             address: shared.address.to_string(),
             nodes,

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leasehold_cluster::{Birth, Config, MemoryStore, News, Partitions, SharedStore, claim_id};
+use leasehold_cluster::{Birth, Bulletin, Config, MemoryStore, Partitions, SharedStore, claim_id};
 use leasehold_engine::{
     Acquire, ClaimId, Command, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Totals, Wall,
 };
 use leasehold_journal::{Clocks, Denial, PartitionLimits, Request};
-use leasehold_node::{Clock, Entrance, Heard, LinkTls, Observers, Running, Start, StartError, start};
+use leasehold_node::{Clock, Entrance, Heard, LinkTls, Observers, RunningNode, Start, StartError, start};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(10);
 struct Seen(AtomicU64);
 
 impl Observers for Seen {
-    fn news(&self, news: &News, _: &Totals) {
+    fn news(&self, news: &Bulletin, _: &Totals) {
         self.0.fetch_add(news.happened.len() as u64, Ordering::Relaxed);
     }
     fn appended(&self, _: u64, _: usize, _: Duration) {}
@@ -28,7 +28,7 @@ impl Observers for Seen {
 }
 
 struct Member {
-    running: Running,
+    running: RunningNode,
     seen: Arc<Seen>,
 }
 

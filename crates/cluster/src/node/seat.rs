@@ -14,7 +14,7 @@ use leasehold_journal::{Batch, ChunkWriter, Clocks, Epoch, Orphans, Partition, P
 use crate::follower::Follower;
 use crate::ids::{Link, NodeId};
 use crate::map::Reign;
-use crate::message::{News, PeerAddress};
+use crate::message::{Bulletin, PeerAddress};
 use crate::store::{Append, CheckpointId};
 
 /// Whom an answer is for: a relay, its call, and which sending of it.
@@ -94,7 +94,7 @@ impl Seat {
     }
 
     /// What observers have not been told yet. An engine that was thrown away and read again tells of changes twice.
-    pub(crate) fn poll_news(&mut self) -> Option<News> {
+    pub(crate) fn poll_news(&mut self) -> Option<Bulletin> {
         let (mut gap, mut happened, is_owner) = (None, Vec::new(), self.owned.is_some());
         if let Some(owned) = &mut self.owned {
             owned.poll_effects(&mut happened);
@@ -106,7 +106,7 @@ impl Seat {
         happened.retain(|happened| happened.position > self.told);
         self.told = happened.last().map_or(self.told, |last| last.position);
         let is_news = gap.is_some() || !happened.is_empty();
-        is_news.then_some(News { partition: self.partition, gap, happened, is_owner })
+        is_news.then_some(Bulletin { partition: self.partition, gap, happened, is_owner })
     }
 
     pub(crate) fn epoch(&self) -> Option<Epoch> {

@@ -1,6 +1,6 @@
 //! What must hold of nodes at every step, and of everything once the world has come to rest.
 
-use leasehold_cluster::{Message, News, Node, targets};
+use leasehold_cluster::{Bulletin, Message, Node, targets};
 use leasehold_engine::{Command, Effect};
 use leasehold_journal::{Happened, Position};
 
@@ -51,7 +51,7 @@ impl ClusterWorld {
     }
 
     /// C7 for observers: every node tells them of durable changes, in order, once, and all nodes of the same ones.
-    pub(super) fn hear_news(&mut self, n: usize, news: &News) -> Check {
+    pub(super) fn hear_news(&mut self, n: usize, news: &Bulletin) -> Check {
         let (partition, head) = (news.partition, self.ledgers[news.partition as usize].head);
         let told = self.machines[n].told.entry(partition).or_default();
         *told = (*told).max(news.gap.unwrap_or_default());
