@@ -124,8 +124,13 @@ struct Oidc {
 
 impl SignOn {
     /// `before` is the configuration this one replaces: its keys of the provider are taken over, so that a reload does
-    /// not depend on the provider.
-    pub fn new(settings: SignOnSettings, fetch: &Arc<dyn Fetch>, before: Option<&SignOn>) -> Self {
+    /// not depend on the provider. With a secret, sessions hold wherever it is known.
+    pub fn new(
+        settings: SignOnSettings,
+        fetch: &Arc<dyn Fetch>,
+        before: Option<&SignOn>,
+        secret: Option<&[u8; 32]>,
+    ) -> Self {
         let oidc = settings.oidc.as_ref().map(|oidc| {
             let known = before.and_then(|before| before.oidc.as_ref());
             let known = known.filter(|known| known.settings.keys == oidc.keys && known.settings.ring == oidc.ring);
@@ -139,7 +144,7 @@ impl SignOn {
         });
         let login = settings.oidc.as_ref().zip(oidc.as_ref()).and_then(|(settings, oidc)| {
             let known = before.and_then(|before| before.login.as_ref()).filter(|known| known.is_for(settings));
-            let fresh = || Login::new(settings, &oidc.jwks, fetch).map(Arc::new);
+            let fresh = || Login::new(settings, &oidc.jwks, fetch, secret).map(Arc::new);
             known.cloned().or_else(fresh)
         });
         let introspection =
@@ -149,7 +154,8 @@ impl SignOn {
             oidc,
             introspection,
             login,
-            token_sessions: before.map_or_else(Arc::default, |before| Arc::clone(&before.token_sessions)),
+            token_sessions: before
+                .map_or_else(|| Arc::new(TokenSessions::new(secret)), |before| Arc::clone(&before.token_sessions)),
             meter: Meter::new(settings.limits.requests),
             failures: before.map_or_else(Arc::default, |before| Arc::clone(&before.failures)),
             settings,

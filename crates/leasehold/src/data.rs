@@ -17,5 +17,8 @@ pub(crate) fn directory(named: Option<&Path>) -> Result<PathBuf, Failure> {
         Store::Memory => {
             Err(Failure::usage("--data is needed: by its configuration the server keeps everything in memory"))
         }
+        Store::Shared(store) => {
+            Err(Failure::usage(format!("--data is needed: by its configuration the server keeps its data in {store}")))
+        }
     }
 }

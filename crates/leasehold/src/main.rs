@@ -19,6 +19,7 @@ mod client;
 mod commands;
 mod config;
 mod data;
+mod driving;
 mod exit;
 mod files;
 mod healthcheck;

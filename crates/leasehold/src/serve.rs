@@ -3,31 +3,24 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_engine::Limits;
-use leasehold_journal::{
-    MemoryOpener, Opener, PartitionLimits, Recovery, SqliteOpener, StoreError, recover_with_history,
-};
-use leasehold_server::{
-    App, Audience, AuditLog, Clock, Driver, Drivers, Lead, Observer, Partitions, Settings, default_threads, http,
-};
+use leasehold_journal::StoreError;
+use leasehold_server::{App, Audience, AuditLog, Lead, Observer, Partitions, Settings, default_threads, http};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::config::ServeArgs;
 use crate::config::{self, AuditTo, Config, ConfigError, ListenAddress, Loaded, Store};
+use crate::driving::Driving;
 use crate::exit::Exit;
 use crate::sign_on::InForce;
 use crate::tls::Keeper;
-use crate::{files, logging, memory, notify, sign_on};
+use crate::{files, logging, notify, sign_on};
 
 /// An embedded service has exactly one partition.
 pub(crate) const PARTITION: u32 = 0;
-
-/// Calls that may be on their way through the store at once, beside those that wait in queues.
-const CALLERS_BESIDE_WAITERS: usize = 65_536;
 
 /// Serves, or prints the configuration, and returns how it went.
 pub(crate) fn run(args: &ServeArgs) -> Exit {
@@ -68,7 +61,7 @@ fn exit_for(error: &anyhow::Error) -> Exit {
 
 /// The store failed while serving.
 #[derive(Debug)]
-struct Stopped(Arc<StoreError>);
+pub(crate) struct Stopped(pub(crate) Arc<StoreError>);
 
 impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -102,8 +95,10 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
     let http = &mut config.settings.http;
     http.connections_max = files::make_room(http.connections_max);
     // Several partitions have several committers, and no single one that could lead.
-    let threads = config.threads.unwrap_or_else(default_threads).max(args.partitions().number().min(2) as usize);
-    if threads == 1 {
+    let partitions = config.partitions.filter(|_| config.store == Store::Memory).unwrap_or(Partitions::ONE);
+    let threads = config.threads.unwrap_or_else(default_threads).max(partitions.number().min(2) as usize);
+    // A node of a cluster has no committer that blocks a thread.
+    if threads == 1 && !matches!(config.store, Store::Shared(_)) {
         let lead = Lead::new().context("no runtime")?;
         return lead.run(serve_until_told(config, args.clone(), Some(Arc::clone(&lead))));
     }
@@ -122,18 +117,18 @@ fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyho
 async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead>>) -> anyhow::Result<()> {
     // Before the socket, so that a signal that comes early is not lost.
     let told = told_to_stop().context("signals cannot be waited for")?;
-    let guard = sign_on::start(config.sign_on.clone())?;
-    let observer = Observer::of_many(config.settings.events_kept, args.partitions().number());
+    let partitions = config.partitions.filter(|_| config.store == Store::Memory).unwrap_or(Partitions::ONE);
+    let observer = Observer::of_many(config.settings.events_kept, partitions.number());
     let observer = Arc::new(observer.logging_renewals(config.settings.log_renewals));
     let tls = config.tls.as_ref().map(|files| Keeper::start(files, &observer)).transpose()?.map(Arc::new);
-    let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone() };
-    let partitions = args.partitions();
-    let reloads = sign_on::reload_when_told(args, in_force).context("signals cannot be waited for")?;
     let audit = open_audit_log(&config)?;
     // Callers that connect from here on wait in the socket's backlog until the journal has been read.
     let (listener, addr) = listen_on(&config.listen)?;
     let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
-    let driver = start(&config, partitions, &observer, lead.as_ref())?;
+    let driver = Driving::start(&config, &observer, lead.as_ref(), tls.as_ref()).await?;
+    let guard = sign_on::start(config.sign_on.clone(), driver.secret())?;
+    let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone(), secret: driver.secret() };
+    let reloads = sign_on::reload_when_told(args, in_force).context("signals cannot be waited for")?;
     if let Some((_, addr)) = &operators {
         let scheme = config.scheme();
         tracing::info!("metrics, events, dashboard and admin actions are served on {scheme}://{addr} alone");
@@ -202,7 +197,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
         () = watching => {}
         () = renewing => {}
     }
-    driver.shut_down().await.map_err(Stopped)?;
+    driver.shut_down().await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -237,71 +232,6 @@ fn listen_on(address: &ListenAddress) -> anyhow::Result<(TcpListener, SocketAddr
     Ok((listener, addr))
 }
 
-/// Reads the journals and goes on where they end.
-fn start(
-    config: &Config,
-    partitions: Partitions,
-    observer: &Arc<Observer>,
-    lead: Option<&Arc<Lead>>,
-) -> anyhow::Result<Drivers> {
-    let settings = &config.settings;
-    let state_bytes_max = config.state_max.unwrap_or_else(memory::default_state_max);
-    let limits = Limits {
-        grace_us: settings.grace_us,
-        retain_us: settings.retain_finished_us,
-        retained_max: settings.retain_max,
-        state_bytes_max,
-        waiting_max: settings.waiters_max,
-        ..Limits::default()
-    };
-    let limits = limits.share(partitions.number());
-    let clock = Arc::new(Clock::system());
-    let mut drivers = Vec::new();
-    for partition in partitions.all() {
-        let opener: Box<dyn Opener> = match &config.store {
-            Store::Directory(path) => Box::new(SqliteOpener::new(path)),
-            Store::Memory => Box::new(MemoryOpener::forgetful()),
-        };
-        let recovery = recover(opener.as_ref(), partition, limits.clone(), settings.events_kept)?;
-        let limits = PartitionLimits {
-            callers_max: settings.waiters_max + CALLERS_BESIDE_WAITERS,
-            store_timeout_us: settings.store_timeout_us,
-            backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX / partitions.number() as usize,
-        };
-        let (observer, clock) = (Arc::clone(observer), Arc::clone(&clock));
-        drivers.push(match lead {
-            Some(lead) => Driver::start_led(recovery, limits, observer, clock, Arc::clone(lead)),
-            None => Driver::start(recovery, limits, observer, clock),
-        });
-    }
-    Ok(Drivers::of(drivers))
-}
-
-/// Reads the journal of a partition.
-fn recover(opener: &dyn Opener, partition: u32, limits: Limits, events_kept: usize) -> anyhow::Result<Recovery> {
-    let state_bytes_max = limits.state_bytes_max;
-    let started = Instant::now();
-    let recovery = recover_with_history(opener, partition, limits, events_kept)?;
-    for note in &recovery.notes {
-        tracing::warn!("{note}");
-    }
-    let totals = recovery.engine.totals();
-    tracing::debug!(
-        epoch = recovery.epoch.0,
-        position = recovery.head.0,
-        claims = totals.claims,
-        replayed = recovery.replayed,
-        state_bytes = totals.state_bytes,
-        state_bytes_max,
-        took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "journal read"
-    );
-    if totals.state_bytes > state_bytes_max {
-        tracing::warn!("{}", memory::too_large(totals.state_bytes, state_bytes_max));
-    }
-    Ok(recovery)
-}
-
 /// One line that says where it listens and where its data is.
 fn announce(addr: SocketAddr, config: &Config) {
     let (version, scheme) = (env!("CARGO_PKG_VERSION"), config.scheme());
@@ -313,6 +243,9 @@ fn announce(addr: SocketAddr, config: &Config) {
             tracing::info!(
                 "leasehold {version} listening on {scheme}://{addr}, data in memory only, lost when it stops"
             );
+        }
+        Store::Shared(store) => {
+            tracing::info!("leasehold {version} listening on {scheme}://{addr}, a node of the cluster in {store}");
         }
     }
 }

@@ -14,10 +14,10 @@ use crate::tls::{self, Keeper};
 use crate::{config, notify};
 
 /// The sign-on a server starts with.
-pub(crate) fn start(settings: Option<SignOnSettings>) -> anyhow::Result<Arc<Guard>> {
+pub(crate) fn start(settings: Option<SignOnSettings>, secret: Option<[u8; 32]>) -> anyhow::Result<Arc<Guard>> {
     let Some(settings) = settings else { return Ok(Arc::new(Guard::open())) };
     let fetch = fetch_for(&settings)?;
-    Ok(Arc::new(Guard::new(SignOn::new(settings, &fetch, None))))
+    Ok(Arc::new(Guard::new(SignOn::new(settings, &fetch, None, secret.as_ref()))))
 }
 
 /// The parts that a reload replaces.
@@ -25,6 +25,8 @@ pub(crate) fn start(settings: Option<SignOnSettings>) -> anyhow::Result<Arc<Guar
 pub(crate) struct InForce {
     pub(crate) guard: Arc<Guard>,
     pub(crate) tls: Option<Arc<Keeper>>,
+    /// Of the cluster, if this is a node of one.
+    pub(crate) secret: Option<[u8; 32]>,
 }
 
 /// Reads the configuration again at every SIGHUP, for as long as it is polled. The handler is in place when this
@@ -55,7 +57,7 @@ pub(crate) fn reload_when_told(_: ServeArgs, _: InForce) -> io::Result<impl Futu
     Ok(std::future::pending())
 }
 
-fn reload(args: &ServeArgs, InForce { guard, tls }: &InForce) -> anyhow::Result<()> {
+fn reload(args: &ServeArgs, InForce { guard, tls, secret }: &InForce) -> anyhow::Result<()> {
     let loaded = config::load(args, std::env::vars_os(), |path| std::fs::read_to_string(path))?;
     for warning in loaded.warnings {
         tracing::warn!("{warning}");
@@ -64,7 +66,7 @@ fn reload(args: &ServeArgs, InForce { guard, tls }: &InForce) -> anyhow::Result<
         None => None,
         Some(settings) => {
             let fetch = fetch_for(&settings)?;
-            Some(SignOn::new(settings, &fetch, guard.current().as_deref()))
+            Some(SignOn::new(settings, &fetch, guard.current().as_deref(), secret.as_ref()))
         }
     };
     let was_on = guard.current().is_some();

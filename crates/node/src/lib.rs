@@ -24,7 +24,7 @@ mod tls;
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_cluster::Bulletin;
+use leasehold_cluster::{Bulletin, Meta};
 use leasehold_engine::Totals;
 use leasehold_journal::Clocks;
 
@@ -53,6 +53,9 @@ impl fmt::Debug for Clock {
 /// Told of durable changes in every partition, in the order of each, under the node's lock: an implementation is brief
 /// and never waits.
 pub trait Observers: fmt::Debug + Send + Sync {
+    /// The node joins for the first time: nothing is told before.
+    fn joined(&self, meta: &Meta);
+
     /// Changes became durable.
     fn news(&self, news: &Bulletin, totals: &Totals);
 

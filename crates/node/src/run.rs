@@ -77,14 +77,13 @@ pub async fn start(store: Arc<dyn SharedStore>, start: Start) -> Result<RunningN
     let mut tasks = JoinSet::new();
     tasks.spawn(tick(Arc::clone(&shared)));
     let mut state = shared.state.subscribe();
-    let is_settled = timeout(JOIN_MAX, state.wait_for(|state| state.has_joined || state.refused.is_some())).await;
-    match is_settled {
-        Ok(Ok(state)) => {
-            if let Some(why) = &state.refused {
-                return Err(StartError::Refused(why.clone()));
-            }
-        }
-        Ok(Err(_)) | Err(_) => return Err(StartError::Away(shared.last_error())),
+    let settled = state.wait_for(|state| state.has_joined || state.refused.is_some());
+    let is_settled = timeout(JOIN_MAX, settled).await.is_ok();
+    if let Some(why) = shared.state.borrow().refused.clone() {
+        return Err(StartError::Refused(why));
+    }
+    if !is_settled {
+        return Err(StartError::Away(shared.last_error()));
     }
     let secret = shared.meta.get().expect("it has joined").secret;
     let peers = Arc::new(Peers { shared: Arc::clone(&shared), key: LinkKey::new(&secret), tls });
@@ -242,7 +241,10 @@ impl Shared {
         self.note_store(kind, result);
         match (kind, result) {
             (Kind::Join, Ok(Done::Map(map))) => {
-                self.meta.get_or_init(|| map.meta.clone());
+                self.meta.get_or_init(|| {
+                    self.observers.joined(&map.meta);
+                    map.meta.clone()
+                });
                 self.counts.joined.one_more();
                 let living = map.living().count();
                 tracing::info!(target: "leasehold::cluster", living, address = &*self.address, "joined the cluster");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use leasehold_cluster::{Birth, Bulletin, Config, MemoryStore, Partitions, SharedStore, claim_id};
+use leasehold_cluster::{Birth, Bulletin, Config, MemoryStore, Meta, Partitions, SharedStore, claim_id};
 use leasehold_engine::{
     Acquire, ClaimId, Command, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Totals, Wall,
 };
@@ -20,6 +20,7 @@ const SOON: Duration = Duration::from_secs(10);
 struct Seen(AtomicU64);
 
 impl Observers for Seen {
+    fn joined(&self, _: &Meta) {}
     fn news(&self, news: &Bulletin, _: &Totals) {
         self.0.fetch_add(news.happened.len() as u64, Ordering::Relaxed);
     }

@@ -159,7 +159,7 @@ impl App {
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());
             let by = (driver, observer.digester());
-            told.audited = Audited::begin(log, call.change(), identity, *client, id, by)?;
+            told.audited = Audited::begin(log, call.change(), identity, *client, id, by).await?;
         }
         let audit = match caller {
             None => None,

@@ -31,7 +31,8 @@ pub use app::App;
 pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
 pub use driver::{
-    Answered, Beginning, Clock, Driver, Drivers, Handle, Lead, Listening, Stamp, Witness, default_threads,
+    Answered, Beginning, Clock, Driver, Drivers, Handle, Lead, Listening, Member, Membership, Stamp, Witness,
+    default_threads,
 };
 pub use faces::{Audience, Class};
 pub use leasehold_cluster::{PARTITIONS_MAX, Partitions};

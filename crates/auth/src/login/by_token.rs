@@ -37,22 +37,20 @@ pub(crate) struct TokenSessions {
 #[derive(Serialize, Deserialize)]
 struct Session {
     digest: [u8; 32],
-    /// On the monotonic clock of the process that sealed it, which is the only one that can open it.
+    /// On the clock of those who can open it.
     began_us: u64,
     expires_at_s: u64,
 }
 
-impl Default for TokenSessions {
-    fn default() -> Self {
-        TokenSessions { sealer: Sealer::new(), ended: Ended::default() }
-    }
-}
-
 impl TokenSessions {
+    pub(crate) fn new(secret: Option<&[u8; 32]>) -> Self {
+        TokenSessions { sealer: Sealer::new(secret), ended: Ended::default() }
+    }
+
     /// `principal` is the one that this token was found to be of.
     pub(crate) fn begin(&self, token: &str, principal: Arc<Principal>, now: Now) -> TokenSession {
         let digest = *Digest::of(token.as_bytes()).bytes();
-        let session = Session { digest, began_us: now.mono_us, expires_at_s: now.unix_s + SESSION_S };
+        let session = Session { digest, began_us: self.sealer.instant(now), expires_at_s: now.unix_s + SESSION_S };
         let bytes = serde_json::to_vec(&session).expect("numbers can be written");
         TokenSession { session: self.sealer.seal(PURPOSE, bytes), lasts_s: SESSION_S, principal }
     }
@@ -73,7 +71,7 @@ impl TokenSessions {
     /// Ends all sessions of this session's name, in every browser. Returns the name.
     pub(crate) fn end(&self, sealed: &str, tokens: &Tokens, now: Now) -> Option<Arc<str>> {
         let principal = self.session(sealed, tokens, now)?;
-        self.ended.end(&principal.name, now.mono_us, SESSION_S * 1_000_000);
+        self.ended.end(&principal.name, self.sealer.instant(now), SESSION_S * 1_000_000);
         Some(principal.name)
     }
 }
@@ -100,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_session_lasts_as_long_as_its_token_and_its_time() {
-        let sessions = TokenSessions::default();
+        let sessions = TokenSessions::new(None);
         let (token, settings) = world(Some(1_100));
         let tokens = Tokens::new(&[settings]);
         let sealed = begin(&sessions, &token, &tokens, at(0));
@@ -118,12 +116,17 @@ mod tests {
 
     #[test]
     fn a_revoked_token_a_logout_and_another_process_end_it() {
-        let sessions = TokenSessions::default();
+        let sessions = TokenSessions::new(None);
         let (token, settings) = world(None);
         let tokens = Tokens::new(std::slice::from_ref(&settings));
         let sealed = begin(&sessions, &token, &tokens, at(0));
         assert_eq!(sessions.session(&sealed, &Tokens::default(), at(1)), None, "the token was revoked");
-        assert_eq!(TokenSessions::default().session(&sealed, &tokens, at(1)), None, "sealed by another process");
+        assert_eq!(TokenSessions::new(None).session(&sealed, &tokens, at(1)), None, "sealed by another process");
+        let nodes = [TokenSessions::new(Some(&[1; 32])), TokenSessions::new(Some(&[1; 32]))];
+        let shared = begin(&nodes[0], &token, &tokens, at(0));
+        assert!(nodes[1].session(&shared, &tokens, at(1)).is_some(), "sealed by another node of the cluster");
+        let stranger = TokenSessions::new(Some(&[2; 32]));
+        assert_eq!(stranger.session(&shared, &tokens, at(1)), None, "sealed by a node of another cluster");
         let promoted = TokenSettings { groups: vec!["a".into(), "b".into()], ..settings };
         let found = sessions.session(&sealed, &Tokens::new(&[promoted]), at(1)).unwrap();
         assert_eq!(found.groups.len(), 2, "groups are those of the settings in force");

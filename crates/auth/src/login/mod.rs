@@ -110,14 +110,19 @@ struct Flow {
 struct Session {
     name: String,
     groups: Vec<String>,
-    /// On the monotonic clock of the process that sealed it, which is the only one that can open it.
+    /// On the clock of those who can open it.
     began_us: u64,
     expires_at_s: u64,
 }
 
 impl Login {
     /// `None` where the dashboard has no name at the provider.
-    pub fn new(oidc: &OidcSettings, jwks: &Arc<Jwks>, fetch: &Arc<dyn Fetch>) -> Option<Self> {
+    pub fn new(
+        oidc: &OidcSettings,
+        jwks: &Arc<Jwks>,
+        fetch: &Arc<dyn Fetch>,
+        secret: Option<&[u8; 32]>,
+    ) -> Option<Self> {
         let settings = oidc.login.clone()?;
         // An id token is for the client that asked for it.
         let expected = Expected { audiences: vec![settings.client_id.clone()], ..oidc.expected.clone() };
@@ -126,7 +131,7 @@ impl Login {
             expected,
             jwks: Arc::clone(jwks),
             fetch: Arc::clone(fetch),
-            sealer: Sealer::new(),
+            sealer: Sealer::new(secret),
             ended: Ended::default(),
             provider: Mutex::new(None),
         })
@@ -191,7 +196,7 @@ impl Login {
         let session = Session {
             name: principal.name.to_string(),
             groups: principal.groups.iter().map(ToString::to_string).collect(),
-            began_us: now.mono_us,
+            began_us: self.sealer.instant(now),
             expires_at_s: now.unix_s + lasts_s,
         };
         let session = self.seal("session", &session);
@@ -215,7 +220,7 @@ impl Login {
     /// Ends all sessions of this session's name, in every browser. Returns the name.
     pub fn end(&self, sealed: &str, now: Now) -> Option<Arc<str>> {
         let principal = self.session(sealed, now)?;
-        self.ended.end(&principal.name, now.mono_us, self.settings.session_us);
+        self.ended.end(&principal.name, self.sealer.instant(now), self.settings.session_us);
         Some(principal.name)
     }
 

@@ -69,7 +69,7 @@ fn world() -> Rig {
         }),
     };
     let jwks = Arc::new(Jwks::new(keys, RingSettings::default(), Arc::clone(&fetch)));
-    let login = Login::new(&oidc, &jwks, &fetch).unwrap();
+    let login = Login::new(&oidc, &jwks, &fetch, None).unwrap();
     assert!(login.is_for(&oidc));
     Rig { script, signer, login }
 }

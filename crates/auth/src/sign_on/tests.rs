@@ -44,7 +44,7 @@ fn sign_on() -> (SignOn, String) {
         ..SignOnSettings::default()
     };
     let fetch: Arc<dyn Fetch> = Arc::new(Nobody);
-    (SignOn::new(settings, &fetch, None), format!("Bearer {}", secret.expose()))
+    (SignOn::new(settings, &fetch, None, None), format!("Bearer {}", secret.expose()))
 }
 
 fn look(
@@ -163,7 +163,7 @@ fn a_reload_forgets_tokens_but_not_failures() {
         let _ = look(&it, ELSEWHERE, &[("authorization", "Bearer lh_wrong")], None);
     }
     let fetch: Arc<dyn Fetch> = Arc::new(Nobody);
-    let after = SignOn::new(SignOnSettings { tokens: Vec::new(), ..it.settings().clone() }, &fetch, Some(&it));
+    let after = SignOn::new(SignOnSettings { tokens: Vec::new(), ..it.settings().clone() }, &fetch, Some(&it), None);
     assert!(matches!(look(&after, ELSEWHERE, &[("authorization", &bearer)], None), Err(Refused::TooMany { .. })));
 }
 
@@ -192,7 +192,7 @@ async fn a_token_that_was_checked_a_moment_ago_is_not_trusted_past_its_end() {
     };
     let oidc = OidcSettings { keys, ring: crate::jwks::RingSettings::default(), expected: expected(), login: None };
     let fetch: Arc<dyn Fetch> = Arc::new(Provider(jwks(&[&signer])));
-    let it = SignOn::new(SignOnSettings { oidc: Some(oidc), ..SignOnSettings::default() }, &fetch, None);
+    let it = SignOn::new(SignOnSettings { oidc: Some(oidc), ..SignOnSettings::default() }, &fetch, None, None);
     // It ends within the minute for which it is remembered, and has the leeway of half a minute after that.
     let token = signer.sign(&Claims::good().with("exp", &serde_json::json!(NOW.unix_s + 10)));
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).unwrap())]);
@@ -225,7 +225,7 @@ async fn a_forger_does_not_lock_out_those_who_share_its_address() {
     };
     let oidc = OidcSettings { keys, ring: crate::jwks::RingSettings::default(), expected: expected(), login: None };
     let fetch: Arc<dyn Fetch> = Arc::new(Provider(jwks(&[&signer])));
-    let it = SignOn::new(SignOnSettings { oidc: Some(oidc), ..SignOnSettings::default() }, &fetch, None);
+    let it = SignOn::new(SignOnSettings { oidc: Some(oidc), ..SignOnSettings::default() }, &fetch, None, None);
     let headers = |token: String| {
         HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::try_from(format!("Bearer {token}")).unwrap())])
     };

@@ -7,8 +7,6 @@ use std::path::PathBuf;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use leasehold_server::{PARTITIONS_MAX, Partitions};
-
 use super::keys::{KEYS, Key, ValueRule};
 use super::sources::{Given, GivenBy, Layer};
 
@@ -24,21 +22,6 @@ pub(crate) struct ServeArgs {
     /// Print the configuration that results, and where each value comes from, and end
     #[arg(long)]
     pub(crate) print_config: bool,
-
-    /// How many partitions serve in this process; a power of two. Only with `--memory`, to try services of several
-    #[arg(long, hide = true, requires = "memory", value_parser = partitions)]
-    pub(crate) partitions: Option<Partitions>,
-}
-
-impl ServeArgs {
-    pub(crate) fn partitions(&self) -> Partitions {
-        self.partitions.unwrap_or(Partitions::ONE)
-    }
-}
-
-fn partitions(text: &str) -> Result<Partitions, String> {
-    let number = text.parse().ok().and_then(Partitions::new);
-    number.ok_or_else(|| format!("a power of two from 1 to {PARTITIONS_MAX}, got {text:?}"))
 }
 
 /// The settings that the command line names.

@@ -7,9 +7,10 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use leasehold_server::Settings;
 use leasehold_server::duration::{format_us, parse_setting};
+use leasehold_server::{PARTITIONS_MAX, Partitions, Settings};
 
+use super::SharedAddress;
 use crate::logging::{self, LogFormat};
 use crate::size;
 
@@ -56,6 +57,10 @@ pub(crate) enum ValueRule {
     Bool,
     Duration(RangeInclusive<u64>),
     Integer(RangeInclusive<u64>),
+    /// An integer that is a power of two.
+    PowerOfTwo(RangeInclusive<u64>),
+    /// The address of a store that several nodes share.
+    SharedStore,
     /// A number of bytes.
     Size(RangeInclusive<u64>),
     Url,
@@ -74,7 +79,7 @@ pub(crate) enum ValueRule {
 }
 
 /// In the order in which they are printed.
-pub(crate) static KEYS: [Key; 37] = [
+pub(crate) static KEYS: [Key; 42] = [
     Key {
         name: "listen",
         rule: ValueRule::Address,
@@ -128,6 +133,36 @@ pub(crate) static KEYS: [Key; 37] = [
         rule: ValueRule::Bool,
         default: Default::Text("false"),
         help: "Keep everything in memory: nothing survives the process",
+    },
+    Key {
+        name: "store",
+        rule: ValueRule::SharedStore,
+        default: Default::Unset("the directory data, for one server alone"),
+        help: "Be a node of a cluster that keeps its data in this shared store, etcd://h1:2379,h2:2379/prefix",
+    },
+    Key {
+        name: "peer_listen",
+        rule: ValueRule::Address,
+        default: Default::Text("127.0.0.1:8081"),
+        help: "Address on which other nodes of the cluster connect; with store only",
+    },
+    Key {
+        name: "advertise",
+        rule: ValueRule::Address,
+        default: Default::Unset("peer_listen, where that names one address"),
+        help: "Address at which the other nodes reach this one; every node has its own",
+    },
+    Key {
+        name: "partitions",
+        rule: ValueRule::PowerOfTwo(1..=PARTITIONS_MAX as u64),
+        default: Default::Unset("8 for a new cluster, else as many as it has"),
+        help: "Partitions of a new cluster, fixed for its life; of one that exists, a check that it has as many",
+    },
+    Key {
+        name: "node_ttl",
+        rule: ValueRule::Duration(S_US..=60 * S_US),
+        default: Default::Text("3s"),
+        help: "How long a node may be silent before the others take its partitions over; the same for all nodes",
     },
     Key {
         name: "grace",
@@ -360,7 +395,8 @@ impl ValueRule {
             ValueRule::File(_) => "FILE",
             ValueRule::ClientAuth => "WHETHER",
             ValueRule::Duration(_) => "DURATION",
-            ValueRule::Integer(_) => "N",
+            ValueRule::Integer(_) | ValueRule::PowerOfTwo(_) => "N",
+            ValueRule::SharedStore => "URL",
             ValueRule::Size(_) => "SIZE",
             ValueRule::Url | ValueRule::Collector => "URL",
             ValueRule::Networks => "NETWORKS",
@@ -388,6 +424,8 @@ impl fmt::Display for ValueRule {
                 write!(f, "a size from {} to {}", size::format(*range.start()), size::format(*range.end()))
             }
             ValueRule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
+            ValueRule::PowerOfTwo(range) => write!(f, "a power of two from {} to {}", range.start(), range.end()),
+            ValueRule::SharedStore => f.write_str("a shared store such as etcd://h1:2379,h2:2379,h3:2379/leasehold"),
             ValueRule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
             ValueRule::AuditLog => f.write_str("a file, or stderr"),
             ValueRule::Networks => {
@@ -470,6 +508,22 @@ pub(crate) fn read_integer(text: &str, range: &RangeInclusive<u64>) -> Result<u6
         Ok(value) if range.contains(&value) => Ok(value),
         Ok(_) => Err("is out of range".to_owned()),
         Err(_) => Err("is not an integer, or far out of range".to_owned()),
+    }
+}
+
+pub(crate) fn read_partitions(text: &str) -> Result<Partitions, String> {
+    let number = text.parse::<u32>().map_err(|_| "is not an integer, or far out of range".to_owned())?;
+    Partitions::new(number).ok_or_else(|| "is no power of two, or out of range".to_owned())
+}
+
+pub(crate) fn read_shared_store(text: &str) -> Result<SharedAddress, String> {
+    match text.split_once("://") {
+        Some(("etcd", _)) => {
+            let address = text.parse::<leasehold_etcd::Address>();
+            address.map(SharedAddress::Etcd).map_err(|error| format!("cannot be used: {error}"))
+        }
+        Some((scheme, _)) => Err(format!("begins with {scheme}://, which is no store that nodes can share")),
+        None => Err("has no scheme, such as etcd://".to_owned()),
     }
 }
 

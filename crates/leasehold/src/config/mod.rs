@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use leasehold_server::Settings;
 use leasehold_server::http::HttpLimits;
+use leasehold_server::{Partitions, Settings};
 
 use crate::logging::LogFormat;
 
@@ -36,7 +36,7 @@ pub(crate) use tls::{NamedFile, TlsFiles};
 pub(crate) struct ConfigError(String);
 
 impl ConfigError {
-    fn new(sentence: String) -> Self {
+    pub(crate) fn new(sentence: String) -> Self {
         ConfigError(sentence)
     }
 
@@ -66,6 +66,9 @@ pub(crate) struct Config {
     /// The files of TLS; none: plain HTTP.
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Store,
+    /// The partitions of a new cluster, or of a service in memory.
+    pub(crate) partitions: Option<Partitions>,
+    pub(crate) node: NodeSettings,
     /// Bytes that the state may take up, if not half of what the process may use.
     pub(crate) state_max: Option<u64>,
     /// Threads that serve callers, if not as many as suit the machine.
@@ -87,6 +90,31 @@ pub(crate) struct Config {
 pub(crate) enum Store {
     Memory,
     Directory(PathBuf),
+    Shared(SharedAddress),
+}
+
+/// A store that several nodes share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SharedAddress {
+    Etcd(leasehold_etcd::Address),
+}
+
+impl std::fmt::Display for SharedAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SharedAddress::Etcd(address) => address.fmt(f),
+        }
+    }
+}
+
+/// How this process is a node of a cluster. Of use with a shared store alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeSettings {
+    /// Where other nodes connect to.
+    pub(crate) peer_listen: ListenAddress,
+    /// Where they are told to, if not there.
+    pub(crate) advertise: Option<ListenAddress>,
+    pub(crate) node_ttl_us: u64,
 }
 
 /// A configuration and where it came from.
@@ -159,6 +187,12 @@ impl Chosen {
             let source = &self.given("audit_required").source;
             return Err(ConfigError::new(format!("audit_required is of no use without audit_log ({source})")));
         }
+        let store = self.store()?;
+        let partitions = self.optional("partitions", keys::read_partitions)?;
+        if let (Store::Directory(_), Some(_)) = (&store, partitions) {
+            let source = &self.given("partitions").source;
+            return Err(ConfigError::new(format!("partitions is of no use without store ({source})")));
+        }
         let settings = Settings {
             grace_us: self.duration("grace")?,
             default_ttl_us,
@@ -184,7 +218,11 @@ impl Chosen {
             waiters_max: usize::try_from(self.integer("waiters_max")?).expect("its range fits"),
             access_log: self.required("access_log", keys::read_bool)?,
             log_renewals: self.required("log_renewals", keys::read_bool)?,
-            store: if self.required("memory", keys::read_bool)? { "memory" } else { "sqlite" },
+            store: match &store {
+                Store::Memory => "memory",
+                Store::Directory(_) => "sqlite",
+                Store::Shared(SharedAddress::Etcd(_)) => "etcd",
+            },
             events_kept: usize::try_from(self.integer("events_kept")?).expect("its range fits"),
             http: HttpLimits {
                 connections_max: u32::try_from(self.integer("connections_max")?).expect("its range fits"),
@@ -198,7 +236,13 @@ impl Chosen {
             listen: self.required("listen", keys::read_address)?,
             admin_listen: self.optional("admin_listen", keys::read_address)?,
             tls,
-            store: self.store()?,
+            store,
+            partitions,
+            node: NodeSettings {
+                peer_listen: self.required("peer_listen", keys::read_address)?,
+                advertise: self.optional("advertise", keys::read_address)?,
+                node_ttl_us: self.duration("node_ttl")?,
+            },
             state_max: self.size("state_max")?,
             threads: self.optional_integer("threads")?.map(|threads| usize::try_from(threads).expect("its range fits")),
             settings,
@@ -213,6 +257,14 @@ impl Chosen {
 
     /// `memory` and `data` exclude each other when one source says both; else the stronger source wins.
     fn store(&self) -> Result<Store, ConfigError> {
+        if let Some(shared) = self.optional("store", keys::read_shared_store)? {
+            let (store, memory) = (self.given("store"), self.given("memory"));
+            if self.required("memory", keys::read_bool)? && memory.source.rank() >= store.source.rank() {
+                let reason = format!("memory and store exclude each other ({} and {})", memory.source, store.source);
+                return Err(ConfigError::new(reason));
+            }
+            return Ok(Store::Shared(shared));
+        }
         let (memory, data) = (self.given("memory"), self.given("data"));
         let in_memory = self.required("memory", keys::read_bool)?;
         if data.text.is_empty() {

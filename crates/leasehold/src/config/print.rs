@@ -16,7 +16,9 @@ impl Loaded {
         for (key, given) in &self.chosen.0 {
             let line = match given {
                 None => format!("# {} is not set", key.name),
-                Some(_) if key.name == "data" && self.config.store == Store::Memory => "# data is not used".to_owned(),
+                Some(_) if key.name == "data" && !matches!(self.config.store, Store::Directory(_)) => {
+                    "# data is not used".to_owned()
+                }
                 Some(given) => {
                     format!("{} = {}", key.name, self.value(key.name, &key.rule, &given.text.to_string_lossy()))
                 }
@@ -45,7 +47,9 @@ impl Loaded {
                 quoted(&format_us(super::keys::read_duration(given, range).expect("checked before")))
             }
             ValueRule::Address => quoted(&super::keys::read_address(given).expect("checked before").to_string()),
+            ValueRule::PowerOfTwo(_) => given.to_owned(),
             ValueRule::Path
+            | ValueRule::SharedStore
             | ValueRule::File(_)
             | ValueRule::ClientAuth
             | ValueRule::Url

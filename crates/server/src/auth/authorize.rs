@@ -9,7 +9,7 @@ use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota, ResourceKey};
 
 use super::need::{Guarded, Need};
 use super::{Audit, Caller, words};
-use crate::driver::Handle;
+use crate::driver::{Claimed, Handle};
 use crate::http::{Problem, RequestId};
 use crate::metrics::SignIns;
 
@@ -35,7 +35,7 @@ pub(crate) async fn authorize(
             may(&caller, action, target, id, counted)?
         }
         Need::ClaimShown(claim) => {
-            let known = driver.owner_of(claim);
+            let known = owner_of(driver, claim).await?;
             if !known.is_some_and(|(resource, owner)| caller.sees(&resource, owner.as_ref())) {
                 return Err(hidden(&caller, driver, claim).await);
             }
@@ -80,7 +80,9 @@ async fn may_change(
     id: &RequestId,
     counted: &SignIns,
 ) -> Result<Option<Box<Audit>>, Problem> {
-    let Some((resource, owner)) = driver.owner_of(claim) else { return Err(hidden(caller, driver, claim).await) };
+    let Some((resource, owner)) = owner_of(driver, claim).await? else {
+        return Err(hidden(caller, driver, claim).await);
+    };
     let target = Target::Named(Kind::Claim, &resource);
     let is_own = caller.owns(owner.as_ref());
     let action = if is_own && caller.may(Action::UpdateOwn, target) { Action::UpdateOwn } else { Action::RevokeAny };
@@ -96,6 +98,12 @@ async fn may_change(
     // The answer may reveal that the claim exists only once its existence is durable.
     let _ = driver.call(Command::ViewClaim { claim }).await;
     Err(words::missing(&caller.identity, missing, target))
+}
+
+/// The resource and the owner of a claim. In a cluster its partition may have no owner for a moment.
+async fn owner_of(driver: &Handle, claim: ClaimId) -> Result<Option<Claimed>, Problem> {
+    let moving = |_| Problem::unavailable("the partition of this claim is moving", 1);
+    driver.owner_of(claim).await.map_err(moving)
 }
 
 /// A claim that this caller must not know of looks like one that does not exist, and takes as long to look up.

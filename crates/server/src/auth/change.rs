@@ -42,7 +42,7 @@ pub(crate) struct Audited {
 impl Audited {
     /// `None` for a call that changes nothing. Where the log is required the change is in it before it is made, or is
     /// refused.
-    pub(crate) fn begin(
+    pub(crate) async fn begin(
         log: &Arc<AuditLog>,
         change: Option<AskedChange<'_>>,
         identity: Identity,
@@ -54,7 +54,10 @@ impl Audited {
         let resource = match on {
             On::Resource(resource) | On::Key(PublicKey::Named(resource)) => Some(shown(resource, digester)),
             On::Key(PublicKey::Pool(digest)) => Some(format!("pool:{digest}")),
-            On::Claim(claim) => driver.owner_of(claim).map(|(resource, _)| format!("claim:{resource}")),
+            On::Claim(claim) => {
+                let known = driver.owner_of(claim).await.ok().flatten();
+                known.map(|(resource, _)| format!("claim:{resource}"))
+            }
         };
         let entry = Entry { identity, client, request: request.clone(), action, resource, lock_client };
         if log.is_required() {

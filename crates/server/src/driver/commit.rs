@@ -209,7 +209,7 @@ impl Committer {
         self.shared.deliver(leaving);
         self.shared.witness.happened(&happened);
         self.shared.witness.record(self.shared.number, &happened, &totals);
-        self.shared.witness.appended(&batch, took);
+        self.shared.witness.appended(batch.last.0 - batch.first.0 + 1, batch.record.len(), took);
         if self.has_background() || self.starting.is_some() {
             // Their answers leave before background work goes on.
             yield_now().await;

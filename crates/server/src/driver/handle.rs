@@ -8,7 +8,9 @@ use std::task::{Context, Poll, ready};
 use leasehold_cluster::Partitions;
 use leasehold_engine::{ClaimId, Command, Owned, Quota, Reply, ResourceKey, Time, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
+use leasehold_node::{Calling, ClusterStatus, Counts, Heard};
 
+use super::member::Inside;
 use super::route::{self, Whose};
 use super::{Clock, Shared};
 use crate::sync::oneshot;
@@ -19,9 +21,14 @@ pub struct Answered {
     pub answer: Result<Reply, Denial>,
     /// The place of the answer in the order of its partition.
     pub stamp: Stamp,
+    /// Service time when its caller asked, to compute how long it waited.
+    pub(crate) asked_at: Time,
     /// The claim that this answer tells its caller of: if the answer cannot be delivered, hand it back.
     pub(crate) untold: Option<ClaimId>,
 }
+
+/// The resource of a claim, and its owner.
+pub(crate) type Claimed = (Arc<str>, Option<Arc<str>>);
 
 /// A place in the order of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +48,17 @@ enum Served {
     One(Arc<Shared>),
     /// By number.
     Many(Partitions, Arc<[Arc<Shared>]>),
+    /// A node of a cluster: partitions are with other nodes, too.
+    Node(Arc<Inside>),
 }
 
 impl Handle {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Handle(Served::One(shared))
+    }
+
+    pub(super) fn of_node(inside: Arc<Inside>) -> Self {
+        Handle(Served::Node(inside))
     }
 
     /// One entrance to all partitions of a service, in the order of their numbers.
@@ -64,7 +77,25 @@ impl Handle {
 
     /// With several partitions an answer names the one it comes from.
     pub(crate) fn has_many(&self) -> bool {
-        matches!(self.0, Served::Many(..))
+        matches!(self.0, Served::Many(..) | Served::Node(_))
+    }
+
+    /// The node, where this process is one of a cluster.
+    fn node(&self) -> Option<&Inside> {
+        match &self.0 {
+            Served::Node(node) => Some(node),
+            Served::One(_) | Served::Many(..) => None,
+        }
+    }
+
+    /// The cluster as this node sees it.
+    pub(crate) fn cluster(&self) -> Option<ClusterStatus> {
+        self.node().map(Inside::status)
+    }
+
+    /// Things that this node counted.
+    pub(crate) fn cluster_counts(&self) -> Option<&Counts> {
+        self.node().map(Inside::counts)
     }
 
     /// Submits the request at once, to the partition of its resource. The returned future waits for the durable answer,
@@ -83,22 +114,28 @@ impl Handle {
                 self.share_quota(&mut request.command, number);
                 submit(&all[number as usize], request)
             }
+            Served::Node(node) => Listening::far(node.call(request)),
         }
     }
 
     /// Submits a request to this partition: lists and surveys go to all of them.
     pub(crate) fn call_in(&self, partition: u32, request: impl Into<Request>) -> Listening<'_> {
-        submit(&self.shared()[partition as usize], request.into())
+        match self.node() {
+            None => submit(&self.shared()[partition as usize], request.into()),
+            Some(node) => Listening::far(node.call_in(partition, request.into())),
+        }
     }
 
     /// The partitions that something is put together from: that of the resource it is about, or all of them.
     pub(crate) fn partitions_of(&self, resource: Option<&ResourceKey>) -> std::ops::Range<u32> {
-        match (&self.0, resource) {
-            (Served::Many(partitions, _), Some(resource)) => {
-                let number = partitions.of(resource);
-                number..number + 1
-            }
-            _ => 0..u32::try_from(self.shared().len()).expect("there are at most 4096"),
+        let partitions = match &self.0 {
+            Served::One(_) => return 0..1,
+            Served::Many(partitions, _) => *partitions,
+            Served::Node(node) => node.partitions,
+        };
+        match resource.map(|resource| partitions.of(resource)) {
+            Some(number) => number..number + 1,
+            None => 0..partitions.number(),
         }
     }
 
@@ -113,13 +150,20 @@ impl Handle {
 
     /// An answer was made and could not be delivered: its claim is handed back, unless another caller knows of it.
     pub(crate) fn hand_back(&self, partition: u32, untold: ClaimId) {
+        if let Some(node) = self.node() {
+            return node.hand_back(partition, untold);
+        }
         let shared = &self.shared()[partition as usize];
         let leaving = shared.hand_back(&[untold]);
         shared.deliver(leaving);
     }
 
-    /// Returns whether changes become durable: makes one in each partition, of the smallest kind, and waits for them.
+    /// Returns whether changes become durable: makes one in each partition, of the smallest kind, and waits for them. A
+    /// node of a cluster shows it with every beat, and writes nothing for this.
     pub async fn is_ready(&self) -> bool {
+        if let Some(node) = self.node() {
+            return node.is_ready();
+        }
         let marks: Vec<Listening<'_>> =
             self.shared().iter().map(|shared| submit(shared, Command::Mark.into())).collect();
         let mut is_ready = true;
@@ -134,14 +178,16 @@ impl Handle {
     pub fn durable(&self) -> Option<Stamp> {
         match &self.0 {
             Served::One(shared) => Some(shared.durable_stamp()),
-            Served::Many(..) => None,
+            Served::Many(..) | Served::Node(_) => None,
         }
     }
 
     /// The same in the partition of a resource, or in all of them.
     pub(crate) fn heads_of(&self, resource: Option<&ResourceKey>) -> impl Iterator<Item = Stamp> + '_ {
-        let partitions = self.partitions_of(resource);
-        self.shared()[partitions.start as usize..partitions.end as usize].iter().map(|shared| shared.durable_stamp())
+        self.partitions_of(resource).map(|partition| match self.node() {
+            None => self.shared()[partition as usize].durable_stamp(),
+            Some(node) => node.head_of(partition),
+        })
     }
 
     /// The wall clock's reading, for people.
@@ -175,12 +221,13 @@ impl Handle {
 
     /// The resource and the owner of a claim. Neither changes in its life, so a command may be authorised by them; but
     /// an answer about the claim has to come through the gate.
-    pub(crate) fn owner_of(&self, claim: ClaimId) -> Option<(Arc<str>, Option<Arc<str>>)> {
+    pub(crate) async fn owner_of(&self, claim: ClaimId) -> Result<Option<Claimed>, Denial> {
         let shared = match &self.0 {
             Served::One(shared) => shared,
             Served::Many(partitions, all) => &all[partition_of_claim(*partitions, all, claim) as usize],
+            Served::Node(node) => return node.owner_of(claim).await,
         };
-        shared.lock().partition.engine().owner_of(claim)
+        Ok(shared.lock().partition.engine().owner_of(claim))
     }
 
     /// For modules that do not deal with leases.
@@ -191,14 +238,25 @@ impl Handle {
 
     /// Returns whether no append is under way or due, and every answer that could leave has left.
     pub fn is_at_rest(&self) -> bool {
-        self.shared().iter().all(|shared| shared.lock().partition.is_at_rest())
+        match self.node() {
+            None => self.shared().iter().all(|shared| shared.lock().partition.is_at_rest()),
+            Some(node) => node.callers() == 0,
+        }
     }
 
+    /// Of a node of a cluster: of what it owns.
     pub fn totals(&self) -> Totals {
+        if let Some(node) = self.node() {
+            return node.totals();
+        }
         self.shared().iter().map(|shared| shared.lock().partition.totals()).sum()
     }
 
     pub fn callers(&self) -> Callers {
+        if let Some(node) = self.node() {
+            // A node does not tell those that wait for the store from those that wait in a queue.
+            return Callers { held: 0, parked: node.callers() };
+        }
         let mut sum = Callers { held: 0, parked: 0 };
         for shared in self.shared() {
             let Callers { held, parked } = shared.lock().partition.callers();
@@ -213,6 +271,10 @@ impl Handle {
         let mut oldest_held_us = 0;
         let mut uncharged_us = 0;
         let mut epoch = Epoch(0);
+        if let Some(node) = self.node() {
+            uncharged_us = node.uncharged_us();
+            epoch = node.partitions.all().map(|partition| node.head_of(partition).epoch).max().unwrap_or(epoch);
+        }
         for shared in self.shared() {
             let inner = shared.lock();
             let oldest_us = inner.partition.oldest_held_mono_us();
@@ -223,16 +285,22 @@ impl Handle {
         Readings { totals: self.totals(), callers: self.callers(), oldest_held_us, uncharged_us, epoch }
     }
 
+    /// The partitions that are driven here; none by a node, which has them inside.
     fn shared(&self) -> &[Arc<Shared>] {
         match &self.0 {
             Served::One(shared) => std::slice::from_ref(shared),
             Served::Many(_, all) => all,
+            Served::Node(_) => &[],
         }
     }
 
     /// All partitions have the same.
     fn clock(&self) -> &Clock {
-        &self.shared()[0].clock
+        match &self.0 {
+            Served::One(shared) => &shared.clock,
+            Served::Many(_, all) => &all[0].clock,
+            Served::Node(node) => &node.clock,
+        }
     }
 }
 
@@ -252,7 +320,7 @@ fn submit(shared: &Shared, request: Request) -> Listening<'_> {
         let asked_at = inner.partition.service_time();
         (ticket, asked_at, shared.after_change(&mut inner))
     };
-    let listening = Listening { shared, ticket, asked_at, answered, is_over: false };
+    let listening = Listening(Line::Here { shared, ticket, asked_at, answered, is_over: false });
     shared.deliver(leaving);
     listening
 }
@@ -272,13 +340,27 @@ pub(crate) struct Readings {
 /// A caller on the line. Dropping it early tells the partition that the caller left.
 #[derive(Debug)]
 #[must_use = "dropping it withdraws what was asked"]
-pub struct Listening<'a> {
-    shared: &'a Shared,
-    ticket: Option<Ticket>,
-    /// Service time when it called, to compute how long it waited.
-    pub(crate) asked_at: Time,
-    answered: oneshot::Receiver<Box<Answered>>,
-    is_over: bool,
+pub struct Listening<'a>(Line<'a>);
+
+#[derive(Debug)]
+enum Line<'a> {
+    /// To a partition that is driven here.
+    Here {
+        shared: &'a Shared,
+        ticket: Option<Ticket>,
+        /// Service time when it called.
+        asked_at: Time,
+        answered: oneshot::Receiver<Box<Answered>>,
+        is_over: bool,
+    },
+    /// To a partition of the cluster, wherever it is.
+    Far(Calling),
+}
+
+impl Listening<'_> {
+    fn far(calling: Calling) -> Self {
+        Listening(Line::Far(calling))
+    }
 }
 
 impl Future for Listening<'_> {
@@ -286,38 +368,50 @@ impl Future for Listening<'_> {
     type Output = Box<Answered>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Box<Answered>> {
-        let answered = ready!(Pin::new(&mut self.answered).poll(cx));
-        self.is_over = true;
-        // The sender is dropped unanswered only when the store failed; the process is about to end.
-        Poll::Ready(answered.unwrap_or_else(|_| {
-            let stamp = Stamp { partition: self.shared.number, epoch: Epoch(0), position: Position(0) };
-            Box::new(Answered { answer: Err(Denial::ShuttingDown), stamp, untold: None })
-        }))
+        match &mut self.0 {
+            Line::Here { shared, asked_at, answered, is_over, .. } => {
+                let answered = ready!(Pin::new(answered).poll(cx));
+                *is_over = true;
+                // The sender is dropped unanswered only when the store failed; the process is about to end.
+                let mut answered = answered.unwrap_or_else(|_| {
+                    let stamp = Stamp { partition: shared.number, epoch: Epoch(0), position: Position(0) };
+                    let answer = Err(Denial::ShuttingDown);
+                    Box::new(Answered { answer, stamp, asked_at: *asked_at, untold: None })
+                });
+                answered.asked_at = *asked_at;
+                Poll::Ready(answered)
+            }
+            Line::Far(calling) => {
+                let Heard { answer, partition, epoch, position, asked_at, untold } =
+                    *ready!(Pin::new(calling).poll(cx));
+                let stamp = Stamp { partition, epoch, position };
+                Poll::Ready(Box::new(Answered { answer, stamp, asked_at, untold }))
+            }
+        }
     }
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
+        // A call to another node withdraws itself.
+        let Line::Here { shared, ticket, answered, is_over: false, .. } = &mut self.0 else { return };
         // Close first: from here on a late answer cannot be sent, and the sender hands it back.
-        self.answered.close();
-        match (self.answered.try_recv(), self.ticket) {
+        answered.close();
+        match (answered.try_recv(), *ticket) {
             (Ok(answered), _) => {
                 if let Some(claim) = answered.untold {
-                    let leaving = self.shared.hand_back(&[claim]);
-                    self.shared.deliver(leaving);
+                    let leaving = shared.hand_back(&[claim]);
+                    shared.deliver(leaving);
                 }
             }
             (Err(_), Some(ticket)) => {
                 let leaving = {
-                    let mut inner = self.shared.lock();
-                    let clocks = self.shared.clock.read();
+                    let mut inner = shared.lock();
+                    let clocks = shared.clock.read();
                     inner.partition.leave(clocks, ticket);
-                    self.shared.after_change(&mut inner)
+                    shared.after_change(&mut inner)
                 };
-                self.shared.deliver(leaving);
+                shared.deliver(leaving);
             }
             (Err(_), None) => {}
         }

@@ -26,6 +26,7 @@ mod commit;
 mod handle;
 mod lead;
 mod many;
+mod member;
 mod pulse;
 mod route;
 #[cfg(test)]
@@ -38,15 +39,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-use leasehold_engine::ClaimId;
+use leasehold_engine::{ClaimId, Time};
 use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Position, Recovery, StoreError, Told};
 use tokio::sync::watch;
 
 pub use clock::Clock;
-pub(crate) use handle::Readings;
 pub use handle::{Answered, Handle, Listening, Stamp};
+pub(crate) use handle::{Claimed, Readings};
 pub use lead::{Lead, default_threads};
 pub use many::Drivers;
+pub use member::{Member, Membership};
 pub(crate) use route::fresh_claim_id;
 pub use witness::{Beginning, Witness};
 
@@ -326,7 +328,9 @@ impl Shared {
             let mut untold = Vec::new();
             for Told { to, answer, epoch, position, untold: told_of, .. } in leaving.told.drain(..) {
                 let stamp = Stamp { partition: self.number, epoch, position };
-                if let Err(answered) = to.send(Box::new(Answered { answer, stamp, untold: told_of })) {
+                if let Err(answered) =
+                    to.send(Box::new(Answered { answer, stamp, asked_at: Time::default(), untold: told_of }))
+                {
                     untold.extend(answered.untold);
                 }
             }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use leasehold_engine::{Totals, Wall};
-use leasehold_journal::{Batch, Epoch, Happened, Position, Retold, Sizes};
+use leasehold_journal::{Epoch, Happened, Position, Retold, Sizes};
 
 /// Called for every change, mostly on the committer's thread: an implementation is brief and never waits.
 pub trait Witness: Debug + Send + Sync {
@@ -17,8 +17,14 @@ pub trait Witness: Debug + Send + Sync {
     /// The same changes, to be kept, in the order of their partition's journal.
     fn record(&self, partition: u32, happened: &[Happened], totals: &Totals);
 
-    /// A batch was written.
-    fn appended(&self, batch: &Batch, took: Duration);
+    /// Once for a node of a cluster, before it follows its partitions.
+    fn join(&self, partitions: u32, secret: [u8; 32], wall: Wall);
+
+    /// Changes of a partition up to this position are unknown to this node: what is known begins here.
+    fn gap(&self, partition: u32, upto: Position, wall: Wall);
+
+    /// So many changes and bytes were written in one go.
+    fn appended(&self, changes: u64, bytes: usize, took: Duration);
 
     /// The store as it was just looked at.
     fn store(&self, partition: u32, sizes: Sizes, syncs: u64, is_low: bool);

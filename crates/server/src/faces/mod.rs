@@ -69,9 +69,8 @@ pub(crate) fn ask<'a, 'd>(
     id: &'a RequestId,
 ) -> impl Future<Output = (Envelope<'a>, Result<leasehold_engine::Reply, Denial>)> + use<'a, 'd> {
     let listening = driver.call(request);
-    let asked_at = listening.asked_at;
     async move {
-        let Answered { answer, stamp, untold } = *listening.await;
+        let Answered { answer, stamp, asked_at, untold } = *listening.await;
         let receipt = untold.map(|claim| {
             let driver = driver.clone();
             Receipt::or_else(move || driver.hand_back(stamp.partition, claim))

@@ -43,6 +43,7 @@ pub(crate) struct Events {
 /// All kept events, under one lock: it is taken for every batch.
 #[derive(Debug)]
 pub(crate) struct Kept {
+    events_kept: usize,
     /// By partition.
     pub(crate) rings: Vec<Ring>,
     /// The last totals of each partition.
@@ -77,9 +78,9 @@ pub(crate) struct Past {
 
 impl Events {
     pub(crate) fn new(events_kept: usize, partitions: u32) -> Self {
-        let ring = || Ring::new((events_kept / partitions as usize).max(1));
         let kept = Kept {
-            rings: (0..partitions).map(|_| ring()).collect(),
+            events_kept,
+            rings: (0..partitions).map(|_| Ring::new(share(events_kept, partitions))).collect(),
             totals: vec![Totals::default(); partitions as usize],
             series: Series::new(),
             counts: Counts::default(),
@@ -95,6 +96,20 @@ impl Events {
 
     pub(crate) fn begin(&self, partition: u32, epoch: Epoch, head: Position, history: Retold, wall: Wall) {
         self.kept().rings[partition as usize].begin(epoch, head, history, wall);
+    }
+
+    /// The events of so many partitions follow, whose owners may change.
+    pub(crate) fn follow(&self, partitions: u32) {
+        let mut kept = self.kept();
+        let events_max = share(kept.events_kept, partitions);
+        kept.rings = (0..partitions).map(|_| Ring::following(events_max)).collect();
+        kept.totals = vec![Totals::default(); partitions as usize];
+    }
+
+    /// Nothing is known of this partition up to here.
+    pub(crate) fn gap(&self, partition: u32, upto: Position, wall: Wall) {
+        self.kept().rings[partition as usize].skip(upto, wall);
+        self.bell.notify_waiters();
     }
 
     /// In the order of the partition's journal.
@@ -233,6 +248,11 @@ pub(crate) fn in_time(mut partitions: Vec<VecDeque<Placed>>) -> Vec<Placed> {
         let Some(events) = next.min_by_key(|events| events[0].happened.wall) else { return all };
         all.extend(events.pop_front());
     }
+}
+
+/// The events that each of so many partitions may keep.
+fn share(events_kept: usize, partitions: u32) -> usize {
+    (events_kept / partitions as usize).max(1)
 }
 
 /// About how long an event is.

@@ -23,8 +23,8 @@ pub(crate) mod survey;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use leasehold_engine::{Kind, Totals};
-use leasehold_journal::{Batch, Happened, Sizes};
+use leasehold_engine::{Kind, Totals, Wall};
+use leasehold_journal::{Happened, Position, Sizes};
 use tokio::sync::Semaphore;
 
 use crate::driver::{Beginning, Witness};
@@ -104,9 +104,18 @@ impl Witness for Observer {
         self.events.close();
     }
 
-    fn appended(&self, batch: &Batch, took: Duration) {
-        let changes = batch.last.0 - batch.first.0 + 1;
-        self.metrics.batch(changes, batch.record.len(), took);
+    fn join(&self, partitions: u32, secret: [u8; 32], wall: Wall) {
+        self.events.follow(partitions);
+        self.digester.get_or_init(|| Digester::new(secret));
+        self.metrics.process.begin(wall);
+    }
+
+    fn gap(&self, partition: u32, upto: Position, wall: Wall) {
+        self.events.gap(partition, upto, wall);
+    }
+
+    fn appended(&self, changes: u64, bytes: usize, took: Duration) {
+        self.metrics.batch(changes, bytes, took);
     }
 
     /// The store as it was just looked at.

@@ -52,6 +52,8 @@ pub(crate) struct Ring {
     complete_since: Wall,
     /// The reigns: each epoch and the position after which it began. The last one is the present.
     reigns: VecDeque<(Epoch, Position)>,
+    /// Events may come later here than at another node, and a reader may come from there.
+    is_following: bool,
 }
 
 /// Where a reader goes on that has been here before.
@@ -76,7 +78,13 @@ impl Ring {
             complete_after: Position::START,
             complete_since: Wall(0),
             reigns: VecDeque::new(),
+            is_following: false,
         }
+    }
+
+    /// For a partition of a cluster, as one of its nodes sees it.
+    pub(crate) fn following(events_max: usize) -> Self {
+        Ring { is_following: true, ..Ring::new(events_max) }
     }
 
     /// The partition starts: with the past events of the journal, under a new epoch.
@@ -91,9 +99,22 @@ impl Ring {
         }
     }
 
+    /// Changes up to here are not known: those that are kept no longer join on to what comes.
+    pub(crate) fn skip(&mut self, upto: Position, now: Wall) {
+        self.events.clear();
+        self.bytes = 0;
+        self.complete_after = upto;
+        self.complete_since = now;
+    }
+
     /// Returns how many of the oldest had to make room.
     pub(crate) fn push(&mut self, happened: Happened) -> u64 {
         assert!(self.last().is_none_or(|last| last < happened.position), "events come in the order of the journal");
+        if self.reigns.back().is_none_or(|&(epoch, _)| epoch < happened.epoch) {
+            // Of a partition that this node follows: its owners change while it is served here.
+            let after = Position(happened.position.0 - 1).max(self.last().unwrap_or(self.complete_after));
+            self.reigns.push_back((happened.epoch, after));
+        }
         self.bytes += bytes_of(&happened);
         let bytes_max = self.events_max.saturating_mul(BYTES_PER_EVENT);
         let mut dropped = 0;
@@ -141,6 +162,12 @@ impl Ring {
         let gap = |reason| Resume::Gap { reason, after: self.complete_after };
         if position < self.complete_after {
             return gap("older than what is kept");
+        }
+        let is_ahead = self.last().unwrap_or(self.complete_after) <= position
+            && self.reigns.back().is_none_or(|&(newest, _)| newest <= epoch);
+        if self.is_following && is_ahead {
+            // Another node told the reader of it first: here it comes in a moment.
+            return Resume::After(position);
         }
         let began_after = |nth: usize| self.reigns.get(nth).map(|&(_, after)| after);
         let is_ours = match self.reigns.iter().rposition(|&(known, _)| known <= epoch) {

@@ -39,6 +39,14 @@ impl Tls {
     pub fn replace(&self, material: Material) {
         self.current.store(material.config);
     }
+
+    /// The certificate in force, for connections that speak something else than HTTP and ask for no certificate.
+    pub fn bare(&self) -> Arc<ServerConfig> {
+        let current = self.current.load_full();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(current.crypto_provider()));
+        let builder = builder.with_safe_default_protocol_versions().expect("the provider in force has the versions");
+        Arc::new(builder.with_no_client_auth().with_cert_resolver(Arc::clone(&current.cert_resolver)))
+    }
 }
 
 /// HTTPS.
