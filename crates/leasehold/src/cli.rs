@@ -75,12 +75,44 @@ pub(crate) enum CliCommand {
     Prune(PruneArgs),
     /// Ask a server on this machine whether it is well (exit code 0), for containers
     Healthcheck(HealthcheckArgs),
+    /// A cluster in its shared store: its nodes, and who owns what
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// API tokens
     #[command(subcommand)]
     Token(TokenCommand),
     /// Explain which policy allows what
     #[command(subcommand)]
     Policy(PolicyCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Show nodes and partitions, and what to look at
+    Status(ClusterStatusArgs),
+    /// Have a node give all its partitions to others, for example before it is taken away
+    Drain(ClusterNodeArgs),
+    /// Let a node have partitions again
+    Undrain(ClusterNodeArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClusterStatusArgs {
+    /// The shared store [default: as for serve, from the environment and the configuration]
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClusterNodeArgs {
+    /// The address that the node advertises, or the beginning of its id
+    pub(crate) node: String,
+    /// The shared store [default: as for serve, from the environment and the configuration]
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -16,6 +16,7 @@ mod backup;
 mod check;
 mod cli;
 mod client;
+mod cluster;
 mod commands;
 mod config;
 mod data;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         CliCommand::Restore(args) => restore::run(&args).into(),
         CliCommand::Prune(args) => prune::run(&args).into(),
         CliCommand::Healthcheck(args) => healthcheck::run(&args).into(),
+        CliCommand::Cluster(command) => cluster::run(&command).into(),
         CliCommand::Token(TokenCommand::New(args)) => token::new(&args).into(),
         CliCommand::Policy(PolicyCommand::Explain(args)) => policy::explain(&args).into(),
         CliCommand::Status(args) => talk(&Talk::Status(&args)),

@@ -326,6 +326,7 @@ impl Node {
         self.is_beating = true;
         self.record.beat += 1;
         self.record.is_draining = self.is_draining;
+        self.record.unreachable = self.unlinked();
         self.record.marks.clear();
         for seat in &mut self.seats {
             let (Some(reign), Some(owned)) = (seat.reign, &mut seat.owned) else { continue };
@@ -335,6 +336,13 @@ impl Node {
             }
         }
         self.ask_store(Op::Beat(self.record.clone()));
+    }
+
+    /// Living nodes without a link to this one, for the operator.
+    fn unlinked(&self) -> Vec<NodeId> {
+        let is_linked = |address: &str| *address == *self.config.address || self.links.contains_key(address);
+        let living = self.map.iter().flat_map(Map::living);
+        living.filter(|record| !is_linked(&record.address)).map(|record| record.node).collect()
     }
 
     fn follow(&mut self, clocks: Clocks) {

@@ -18,6 +18,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 pub(crate) use args::*;
+pub(crate) use table::Table;
 
 use crate::client::ConnectArgs;
 

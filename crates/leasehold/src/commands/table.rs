@@ -4,22 +4,22 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 /// Rows under a head.
-pub(super) struct Table {
+pub(crate) struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(head: &[&'static str]) -> Table {
+    pub(crate) fn new(head: &[&'static str]) -> Table {
         Table { head: head.to_vec(), rows: Vec::new() }
     }
 
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.head.len());
         self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
-    pub(super) fn print(&self) {
+    pub(crate) fn print(&self) {
         out!("{}", self.render(is_coloured()));
     }
 

@@ -7,7 +7,7 @@ use http::Response;
 
 use super::class::{Audience, Class};
 use super::face::{Face, Received, Service};
-use super::{claims, dashboard, docs, fleetlock, health, lock, pools, sign_on, terraform, watch};
+use super::{claims, cluster, dashboard, docs, fleetlock, health, lock, pools, sign_on, terraform, watch};
 use crate::auth::{Admission, AskedChange, Caller, From, Guarded, Need};
 use crate::http::router;
 use crate::http::{Body, Problem, RequestId};
@@ -133,6 +133,7 @@ faces! {
     Dashboard: dashboard::Dashboard,
     Docs: docs::Docs,
     SignOn: sign_on::SignOnFace,
+    Cluster: cluster::Cluster,
     Health: health::Health,
 }
 

@@ -11,6 +11,7 @@
 
 mod claims;
 mod class;
+mod cluster;
 mod dashboard;
 mod deleted;
 mod denial;

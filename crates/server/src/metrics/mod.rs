@@ -3,6 +3,7 @@
 //! operator; nothing on the path of a request takes a lock in here.
 
 mod classic;
+mod cluster;
 mod grid;
 mod histogram;
 mod process;
@@ -24,6 +25,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub(crate) use classic::{CLASSIC_TYPE, OPENMETRICS_TYPE, accepts_openmetrics, classic};
+pub(crate) use cluster::cluster_lines;
 use grid::Grid;
 use histogram::Histogram;
 pub(crate) use process::Process;

@@ -116,7 +116,10 @@ async fn exposition(service: &Service, as_openmetrics: bool, id: &RequestId) -> 
     let readings = service.driver.readings();
     // Without waiters there is nothing to look for.
     let queues = if readings.totals.waiting > 0 { queues(service, id).await? } else { Queues::default() };
-    let text = service.observer.metrics.expose(readings, queues, &service.settings.http.unsent);
+    let mut text = service.observer.metrics.expose(readings, queues, &service.settings.http.unsent);
+    if let (Some(status), Some(counts)) = (service.driver.cluster(), service.driver.cluster_counts()) {
+        text.insert_str(0, &metrics::cluster_lines(&status, counts));
+    }
     Ok(if as_openmetrics {
         response::text(StatusCode::OK, id, metrics::OPENMETRICS_TYPE, text)
     } else {
