@@ -2,6 +2,8 @@
 //! shared store.
 
 use std::future::pending;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,7 +19,6 @@ use leasehold_server::{Clock, Driver, Drivers, Handle, Lead, Member, Membership,
 
 use crate::config::{Config, ConfigError, ListenAddress, SharedAddress, Store};
 use crate::memory;
-use crate::serve::{Stopped, resolve};
 use crate::tls::Keeper;
 
 /// Calls that may be on their way through the store at once, beside those that wait in queues.
@@ -95,6 +96,22 @@ impl Driving {
         Ok(())
     }
 }
+
+/// The store failed while serving.
+#[derive(Debug)]
+pub(crate) struct Stopped(pub(crate) Arc<StoreError>);
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stopping, since nothing can be made durable any more: {}", self.0)?;
+        match *self.0 {
+            StoreError::Disturbed { .. } => Ok(()),
+            _ => write!(f, "; start again to recover"),
+        }
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 fn limits(config: &Config, partitions: Partitions) -> (Limits, PartitionLimits) {
     let settings = &config.settings;
@@ -231,4 +248,27 @@ async fn join(
     let clock = Arc::new(Clock::system());
     let member = Member::start(store, membership, Arc::clone(observer), clock).await?;
     Ok(member)
+}
+
+/// The address a name stands for, IPv4 where it has both, as `localhost` does.
+pub(crate) fn resolve(listen: &ListenAddress) -> io::Result<SocketAddr> {
+    if let Ok(ip) = listen.host.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, listen.port));
+    }
+    let found: Vec<SocketAddr> = (&*listen.host, listen.port).to_socket_addrs()?.collect();
+    let preferred = found.iter().find(|addr| addr.is_ipv4()).or(found.first());
+    preferred.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_resolve() {
+        for (host, expected) in [("127.0.0.1", "127.0.0.1:80"), ("::1", "[::1]:80"), ("localhost", "127.0.0.1:80")] {
+            let listen = ListenAddress { host: host.to_owned(), port: 80 };
+            assert_eq!(resolve(&listen).unwrap().to_string(), expected);
+        }
+    }
 }

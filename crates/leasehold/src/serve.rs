@@ -1,7 +1,7 @@
 //! `leasehold serve`: configuration, log, socket, signals, in this order; then the service until it is told to stop.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::config::ServeArgs;
 use crate::config::{self, AuditTo, Config, ConfigError, ListenAddress, Loaded, Store};
-use crate::driving::Driving;
+use crate::driving::{Driving, Stopped, resolve};
 use crate::exit::Exit;
 use crate::sign_on::InForce;
 use crate::tls::Keeper;
@@ -58,22 +58,6 @@ fn exit_for(error: &anyhow::Error) -> Exit {
     }
     error.downcast_ref::<StoreError>().map_or(Exit::Failed, Exit::from)
 }
-
-/// The store failed while serving.
-#[derive(Debug)]
-pub(crate) struct Stopped(pub(crate) Arc<StoreError>);
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stopping, since nothing can be made durable any more: {}", self.0)?;
-        match *self.0 {
-            StoreError::Disturbed { .. } => Ok(()),
-            _ => write!(f, "; start again to recover"),
-        }
-    }
-}
-
-impl std::error::Error for Stopped {}
 
 fn serve(Loaded { mut config, warnings, .. }: Loaded, args: &ServeArgs) -> anyhow::Result<()> {
     // Held until the end, so that the last spans are sent, too.
@@ -263,16 +247,6 @@ fn warn_if_public(listening: impl Iterator<Item = SocketAddr>, config: &Config) 
     }
 }
 
-/// The address a name stands for, IPv4 where it has both, as `localhost` does.
-pub(crate) fn resolve(listen: &ListenAddress) -> io::Result<SocketAddr> {
-    if let Ok(ip) = listen.host.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, listen.port));
-    }
-    let found: Vec<SocketAddr> = (&*listen.host, listen.port).to_socket_addrs()?.collect();
-    let preferred = found.iter().find(|addr| addr.is_ipv4()).or(found.first());
-    preferred.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
-}
-
 /// Resolves on the first SIGTERM or SIGINT. The handlers are in place when this returns.
 #[cfg(unix)]
 fn told_to_stop() -> io::Result<impl Future<Output = ()>> {
@@ -308,16 +282,3 @@ fn keep_pages_small() {
 
 #[cfg(not(target_os = "linux"))]
 fn keep_pages_small() {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_addresses_resolve() {
-        for (host, expected) in [("127.0.0.1", "127.0.0.1:80"), ("::1", "[::1]:80"), ("localhost", "127.0.0.1:80")] {
-            let listen = ListenAddress { host: host.to_owned(), port: 80 };
-            assert_eq!(resolve(&listen).unwrap().to_string(), expected);
-        }
-    }
-}

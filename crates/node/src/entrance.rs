@@ -14,8 +14,8 @@ use tokio::runtime::Handle as Runtime;
 use tokio::sync::{oneshot, watch};
 
 use crate::counts::Counts;
-use crate::link::Outgoing;
-use crate::{Clock, Observers};
+use crate::outgoing::Outgoing;
+use crate::surroundings::{Clock, Observers};
 
 /// The entrance to the cluster for callers of this process. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,6 +38,9 @@ pub struct Heard {
     pub untold: Option<ClaimId>,
 }
 
+/// Begins a call to the store, whose result comes in by itself.
+pub(crate) type CallStore = fn(Arc<Shared>, u64, Op);
+
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     pub(crate) address: PeerAddress,
@@ -53,6 +56,7 @@ pub(crate) struct Shared {
     /// Links with many bytes that their peer has not taken yet.
     pub(crate) slow_links: Arc<AtomicUsize>,
     callers_max: usize,
+    call_store: CallStore,
     pub(crate) state: watch::Sender<State>,
     /// The last trouble with the store, while it lasts.
     error: Mutex<Option<String>>,
@@ -103,6 +107,7 @@ impl Shared {
         address: PeerAddress,
         parts: (Arc<dyn SharedStore>, Clock, Arc<dyn Observers>),
         callers_max: usize,
+        call_store: CallStore,
     ) -> Shared {
         let (store, clock, observers) = parts;
         let mut instance = [0; 8];
@@ -125,6 +130,7 @@ impl Shared {
             instance: u64::from_be_bytes(instance),
             slow_links: Arc::default(),
             callers_max,
+            call_store,
             state: watch::channel(State::default()).0,
             error: Mutex::default(),
         }
@@ -201,7 +207,7 @@ impl Shared {
     fn carry_out(self: &Arc<Self>, mut wants: Wants) {
         loop {
             for (number, op) in wants.ops.drain(..) {
-                self.runtime.spawn(crate::run::call_store(Arc::clone(self), number, op));
+                (self.call_store)(Arc::clone(self), number, op);
             }
             if wants.has_ended {
                 self.state.send_modify(|state| state.has_ended = true);

@@ -12,8 +12,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::entrance::{Entrance, Shared};
 use crate::hello::LinkKey;
 use crate::peers::{self, Peers};
+use crate::surroundings::{Clock, Observers};
 use crate::tls::LinkTls;
-use crate::{Clock, Observers};
 
 /// How often time is let pass: so late an expiry may be.
 const TICK_EVERY: Duration = Duration::from_millis(10);
@@ -73,7 +73,7 @@ pub async fn start(store: Arc<dyn SharedStore>, start: Start) -> Result<RunningN
     let Start { config, listener, tls, callers_max, clock, observers } = start;
     let address = Arc::clone(&config.address);
     let node = Node::new(config, Draw(Box::new(draw)));
-    let shared = Arc::new(Shared::new(node, address, (store, clock, observers), callers_max));
+    let shared = Arc::new(Shared::new(node, address, (store, clock, observers), callers_max, spawn_call));
     let mut tasks = JoinSet::new();
     tasks.spawn(tick(Arc::clone(&shared)));
     let mut state = shared.state.subscribe();
@@ -165,8 +165,13 @@ async fn watch(shared: Arc<Shared>) {
     }
 }
 
+fn spawn_call(shared: Arc<Shared>, number: u64, op: Op) {
+    let runtime = shared.runtime.clone();
+    runtime.spawn(call_store(shared, number, op));
+}
+
 /// Carries out a call to the store and hands its result in.
-pub(crate) async fn call_store(shared: Arc<Shared>, number: u64, op: Op) {
+async fn call_store(shared: Arc<Shared>, number: u64, op: Op) {
     let kind = Kind::of(&op);
     let began_us = shared.clock.read().mono_us;
     let result = ask(shared.store.as_ref(), op).await;

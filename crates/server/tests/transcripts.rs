@@ -122,9 +122,10 @@ fn every_number_is_used_once_and_every_promise_is_stated() {
 }
 
 /// Statuses that the document lists and no transcript can bring about: they take a page, which is not text, a provider
-/// to log in at, or a stream, which does not end.
-const SEEN_ELSEWHERE: [&str; 11] = [
+/// to log in at, a cluster, or a stream, which does not end.
+const SEEN_ELSEWHERE: [&str; 12] = [
     "callback",
+    "cluster",
     "login",
     "tokenLogin",
     "loginFile",

@@ -11,7 +11,7 @@ use crate::cli::HealthcheckArgs;
 use crate::config::Config;
 use crate::config::{Flags, ServeArgs};
 use crate::exit::{Exit, Failure};
-use crate::{config, serve};
+use crate::{config, driving};
 
 /// For connecting, and for each part of the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ fn configured(args: &HealthcheckArgs) -> Result<Config, Failure> {
 
 /// Where to find a server that was told to listen there.
 fn address(Config { listen, .. }: &Config) -> Result<SocketAddr, Failure> {
-    let addr = serve::resolve(listen).map_err(|error| Failure::usage(format!("listen: {listen}: {error}")))?;
+    let addr = driving::resolve(listen).map_err(|error| Failure::usage(format!("listen: {listen}: {error}")))?;
     Ok(SocketAddr::new(reachable(addr.ip()), addr.port()))
 }
 

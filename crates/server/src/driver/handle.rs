@@ -10,7 +10,7 @@ use leasehold_engine::{ClaimId, Command, Owned, Quota, Reply, ResourceKey, Time,
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
 use leasehold_node::{Calling, ClusterStatus, Counts, Heard};
 
-use super::member::Inside;
+use super::inside::{Claimed, Inside};
 use super::route::{self, Whose};
 use super::{Clock, Shared};
 use crate::sync::oneshot;
@@ -26,9 +26,6 @@ pub struct Answered {
     /// The claim that this answer tells its caller of: if the answer cannot be delivered, hand it back.
     pub(crate) untold: Option<ClaimId>,
 }
-
-/// The resource of a claim, and its owner.
-pub(crate) type Claimed = (Arc<str>, Option<Arc<str>>);
 
 /// A place in the order of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +183,10 @@ impl Handle {
     pub(crate) fn heads_of(&self, resource: Option<&ResourceKey>) -> impl Iterator<Item = Stamp> + '_ {
         self.partitions_of(resource).map(|partition| match self.node() {
             None => self.shared()[partition as usize].durable_stamp(),
-            Some(node) => node.head_of(partition),
+            Some(node) => {
+                let (epoch, position) = node.head_of(partition);
+                Stamp { partition, epoch, position }
+            }
         })
     }
 
@@ -273,7 +273,7 @@ impl Handle {
         let mut epoch = Epoch(0);
         if let Some(node) = self.node() {
             uncharged_us = node.uncharged_us();
-            epoch = node.partitions.all().map(|partition| node.head_of(partition).epoch).max().unwrap_or(epoch);
+            epoch = node.partitions.all().map(|partition| node.head_of(partition).0).max().unwrap_or(epoch);
         }
         for shared in self.shared() {
             let inner = shared.lock();

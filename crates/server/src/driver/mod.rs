@@ -24,6 +24,7 @@ mod checkpoint;
 mod clock;
 mod commit;
 mod handle;
+mod inside;
 mod lead;
 mod many;
 mod member;
@@ -44,8 +45,9 @@ use leasehold_journal::{Epoch, Happened, Partition, PartitionLimits, Position, R
 use tokio::sync::watch;
 
 pub use clock::Clock;
+pub(crate) use handle::Readings;
 pub use handle::{Answered, Handle, Listening, Stamp};
-pub(crate) use handle::{Claimed, Readings};
+pub(crate) use inside::Claimed;
 pub use lead::{Lead, default_threads};
 pub use many::Drivers;
 pub use member::{Member, Membership};
