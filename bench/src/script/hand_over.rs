@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use hdrhistogram::Histogram;
 
-use super::pool::{lease_in, put_pool, return_request, set_lease};
+use super::pool::{is_returned, lease_in, put_pool, return_request, set_lease};
 use super::{expect_status, pool_id};
 use crate::drive::{Ask, Heard, Script};
 use crate::figures::{duration_ns, histogram};
@@ -104,7 +104,7 @@ impl Script for HandOver {
                 shared.granted(position, now)?;
                 Step::Holding { position, until: now + shared.hold }
             }
-            Step::Returning if body == br#"{"returned":true}"# => Step::Out,
+            Step::Returning if is_returned(body) => Step::Out,
             other => bail!("{} came while {other:?}", String::from_utf8_lossy(body)),
         };
         Ok(Heard::Answer(answer.len))

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use super::pool::{lease_in, put_pool};
+use super::pool::{is_returned, lease_in, put_pool};
 use super::pool_id;
 use crate::drive::{Ask, Heard, Line, Script, connect};
 use crate::wire::h2::{Frame, Mux};
@@ -76,7 +76,7 @@ impl Script for PoolMux {
         let caller = &mut self.callers[index];
         caller.lease = match caller.lease {
             None => Some(String::from_utf8_lossy(lease_in(&body)?).into_owned()),
-            Some(_) if body == br#"{"returned":true}"# => None,
+            Some(_) if is_returned(&body) => None,
             Some(_) => bail!("a lease that was held was not returned: {}", String::from_utf8_lossy(&body)),
         };
         self.under_way -= 1;

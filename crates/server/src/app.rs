@@ -87,7 +87,7 @@ impl App {
     pub fn facing(audience: Audience, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
         observer.metrics.limits(settings.waiters_max, settings.http.connections_max);
         let router = Router::new(endpoints(audience)).expect("the table of endpoints has no mistake");
-        let document = document::document(audience, &settings).to_string().into();
+        let document = format!("{}\n", document::document(audience, &settings)).into();
         let name = observer.digester().service().try_into().expect("hex digits make a header value");
         let Settings { is_loopback, public_url, allowed_hosts, allow_origin, .. } = &settings;
         let site = Site::new(*is_loopback, public_url.as_deref(), allowed_hosts, allow_origin);

@@ -202,7 +202,7 @@ async fn http2_is_agreed_on_in_the_handshake() {
     let request = || Request::get("https://localhost/").body(Empty::new()).unwrap();
     let response = soon(sender.send_request(request())).await.unwrap();
     assert_eq!(response.status(), 200);
-    assert_eq!(soon(response.into_body().collect()).await.unwrap().to_bytes(), "{}");
+    assert_eq!(soon(response.into_body().collect()).await.unwrap().to_bytes(), "{}\n");
     // Told to stop, it says good-bye in TLS, too.
     server.stop.take().unwrap().send(()).unwrap();
     soon(driven).await.unwrap().unwrap();

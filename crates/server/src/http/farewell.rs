@@ -14,15 +14,15 @@ pub(super) const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     cache-control: no-store\r\n\
     retry-after: 1\r\n\
     connection: close\r\n\
-    content-length: 55\r\n\r\n\
-    {\"error\": \"too many connections\", \"code\": \"overloaded\"}";
+    content-length: 56\r\n\r\n\
+    {\"error\": \"too many connections\", \"code\": \"overloaded\"}\n";
 
 pub(super) const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-type: application/json\r\n\
     cache-control: no-store\r\n\
     connection: close\r\n\
-    content-length: 79\r\n\r\n\
-    {\"error\": \"this port speaks HTTPS: use an https:// URL\", \"code\": \"bad_request\"}";
+    content-length: 80\r\n\r\n\
+    {\"error\": \"this port speaks HTTPS: use an https:// URL\", \"code\": \"bad_request\"}\n";
 
 /// Says `answer` and closes. A peer that has its answer already gets an empty one.
 pub(super) async fn tell(stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'static [u8]) {
@@ -52,6 +52,7 @@ mod tests {
             let text = std::str::from_utf8(answer).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(head.contains(&format!("content-length: {}", body.len())), "{head} {}", body.len());
+            assert!(body.ends_with("}\n"), "{body}");
             let body: serde_json::Value = serde_json::from_str(body).unwrap();
             assert_eq!(body["error"], sentence);
             assert!(Code::ALL.iter().any(|code| body["code"] == code.as_str()), "{body}");

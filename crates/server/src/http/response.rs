@@ -249,8 +249,15 @@ impl HttpBody for Body {
     }
 }
 
-/// An answer with a JSON body.
-pub fn json(status: StatusCode, id: &RequestId, body: impl Into<Body>) -> Response<Body> {
+/// An answer with a JSON body. Its text ends in a newline here, so that a prompt begins on a line of its own.
+pub fn json(status: StatusCode, id: &RequestId, text: impl Into<Vec<u8>>) -> Response<Body> {
+    let mut bytes = text.into();
+    bytes.push(b'\n');
+    json_whole(status, id, bytes)
+}
+
+/// An answer with a JSON body whose bytes are complete, the newline at their end as well.
+pub fn json_whole(status: StatusCode, id: &RequestId, body: impl Into<Body>) -> Response<Body> {
     with_headers(&USUAL_JSON, status, id, body.into())
 }
 
@@ -347,6 +354,7 @@ mod tests {
         let id = RequestId::of(&HeaderMap::new());
         for (response, content_type) in [
             (json(StatusCode::OK, &id, "{}"), Some("application/json")),
+            (json_whole(StatusCode::OK, &id, "{}\n"), Some("application/json")),
             (text(StatusCode::OK, &id, "text/plain", "x"), Some("text/plain")),
             (empty(StatusCode::NO_CONTENT, &id), None),
         ] {
@@ -358,6 +366,20 @@ mod tests {
             assert_eq!(headers[X_REQUEST_ID], id.to_header());
             let first: Vec<_> = headers.keys().take(FILLED_IN.len()).collect();
             assert_eq!(first, FILLED_IN.iter().collect::<Vec<_>>(), "where they are looked for");
+        }
+    }
+
+    #[test]
+    fn a_json_text_ends_in_a_newline_that_its_length_counts() {
+        let id = RequestId::of(&HeaderMap::new());
+        // With room for the newline and without.
+        for text in [Vec::from("{}"), Vec::from("[1]").into_boxed_slice().into_vec()] {
+            let len = text.len() as u64;
+            let mut body = json(StatusCode::OK, &id, text.clone()).into_body();
+            assert_eq!(body.size_hint().exact(), Some(len + 1));
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut cx) else { panic!("it is there") };
+            assert_eq!(frame.into_data().unwrap(), [text, vec![b'\n']].concat());
         }
     }
 

@@ -121,12 +121,11 @@ fn answer<T: Send + 'static>(
     next: Option<HeaderValue>,
     write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
 ) -> Response<Body> {
-    let body = if bytes <= AT_ONCE_MAX {
-        Body::from(array(&items, write))
+    let mut response = if bytes <= AT_ONCE_MAX {
+        response::json(StatusCode::OK, envelope.id, array(&items, write))
     } else {
-        Body::made(bytes, array_pieces(items, write))
+        response::json_whole(StatusCode::OK, envelope.id, Body::made(bytes, array_pieces(items, write)))
     };
-    let mut response = response::json(StatusCode::OK, envelope.id, body);
     if let Some(next) = next {
         response.headers_mut().insert(LINK, next);
     }

@@ -17,7 +17,7 @@ pub(crate) fn array<T>(items: &[T], write: impl Fn(&mut Vec<u8>, &T)) -> Vec<u8>
     bytes
 }
 
-/// The same in pieces, each made when it is asked for.
+/// The same with the newline that ends an answer, in pieces that are each made when it is asked for.
 pub(crate) fn array_pieces<T: Send + 'static>(
     items: Vec<T>,
     write: impl Fn(&mut Vec<u8>, &T) + Send + 'static,
@@ -35,7 +35,7 @@ pub(crate) fn array_pieces<T: Send + 'static>(
                 if open == b'[' {
                     bytes.push(open);
                 }
-                bytes.push(b']');
+                bytes.extend_from_slice(b"]\n");
                 break;
             };
             bytes.push(std::mem::replace(&mut open, b','));

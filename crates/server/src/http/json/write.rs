@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{Impossible, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 
-/// The answer as bytes.
+/// The answer as bytes. A few more fit in, such as the newline at its end.
 pub(crate) fn to_bytes(answer: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(192);
     append(&mut bytes, answer);
