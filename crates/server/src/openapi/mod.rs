@@ -2,6 +2,7 @@
 //! with it (`faces/*/openapi.rs`), and `document` puts them together.
 
 pub(crate) mod common;
+mod duration;
 mod operation;
 mod schema;
 

@@ -9,15 +9,14 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value, json};
 
+use super::duration;
+
 /// A schema and its name in the document.
 pub(crate) type NamedSchema = (Cow<'static, str>, Schema);
 
 /// The schema of a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema(Map<String, Value>);
-
-/// A duration with its units.
-const DURATION_PATTERN: &str = r"^(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$";
 
 impl Schema {
     fn of(kind: &str) -> Self {
@@ -64,7 +63,12 @@ impl Schema {
         Schema::number().minimum(0)
     }
 
-    /// The same as a text with units, too: `30s`, `1m30s`.
+    /// A text with units that lasts so long, in microseconds.
+    pub(crate) fn duration(least_us: u64, most_us: Option<u64>) -> Self {
+        Schema::string().pattern(&duration::pattern(least_us, most_us))
+    }
+
+    /// The same as a text with units, too, within the bounds of the number: `30s`, `1m30s`.
     #[must_use]
     pub(crate) fn or_duration(mut self) -> Self {
         let mut either = Schema::any();
@@ -73,7 +77,10 @@ impl Schema {
                 either = either.with(keyword, value);
             }
         }
-        let duration = Schema::string().pattern(DURATION_PATTERN);
+        let bound = |keyword: &str| self.0.get(keyword).and_then(Value::as_u64);
+        let is_above_zero = bound("exclusiveMinimum") == Some(0);
+        let least_us = bound("minimum").unwrap_or(0) * 1_000_000 + u64::from(is_above_zero);
+        let duration = Schema::duration(least_us, bound("maximum").map(|most_s| most_s * 1_000_000));
         either.with("anyOf", json!([Value::from(self), Value::from(duration)]))
     }
 

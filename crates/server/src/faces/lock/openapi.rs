@@ -9,7 +9,7 @@ use super::wire::{LockHeld, LockReleased, LockSeen, LockTaken, NotTheHolder};
 use crate::duration::format_us;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::document_key;
-use crate::limits::NAME_MAX;
+use crate::limits::{KEEP_MAX_US, NAME_MAX};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -36,7 +36,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 "keep",
                 "How long the place in line outlives the last call that waits there, as a duration or a number of \
                  seconds, at most 300.",
-                Schema::either([Schema::seconds().maximum(300), Schema::string().pattern("^(0|[0-9]{1,3}s)$")]),
+                Schema::seconds().maximum(KEEP_MAX_US / 1_000_000).or_duration(),
             )
             .query("renew", "`no`: refused also when this client holds it.", Schema::one_of(&["yes", "no"]).default("yes"))
             .query("token", "Renew the grant of this token, and take no other.", token())
