@@ -3,7 +3,8 @@
 
 use super::error::{Flaw, RecordError};
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+/// Appends a number in LEB128: seven bits a byte, the lowest first.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
@@ -20,31 +21,37 @@ pub(super) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-pub(super) fn put_str(out: &mut Vec<u8>, text: &str) {
+/// Appends a text behind its length.
+pub fn put_str(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
+/// Reads values off bytes, one after the other. An error names the field and its offset.
 #[derive(Clone, Debug)]
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     bytes: &'a [u8],
     offset: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
+    /// Begins at the first byte.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes, offset: 0 }
     }
 
-    pub(super) fn left(&self) -> usize {
+    /// How many bytes were not read yet.
+    pub fn left(&self) -> usize {
         self.bytes.len() - self.offset
     }
 
-    pub(super) fn error(&self, field: &'static str, problem: Flaw) -> RecordError {
+    /// An error at the place that was reached.
+    pub fn error(&self, field: &'static str, problem: Flaw) -> RecordError {
         RecordError { offset: self.offset, field, problem }
     }
 
-    pub(super) fn take(&mut self, field: &'static str, len: u64) -> Result<&'a [u8], RecordError> {
+    /// The next `len` bytes.
+    pub fn take(&mut self, field: &'static str, len: u64) -> Result<&'a [u8], RecordError> {
         match usize::try_from(len) {
             Ok(len) if len <= self.left() => {
                 let taken = &self.bytes[self.offset..self.offset + len];
@@ -55,32 +62,39 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
         let taken = self.take(field, N as u64)?;
         Ok(taken.try_into().expect("take gives as many bytes as were asked for"))
     }
 
-    pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, RecordError> {
+    /// A byte.
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, RecordError> {
         Ok(u8::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn u16(&mut self, field: &'static str) -> Result<u16, RecordError> {
+    /// A little-endian number of two bytes.
+    pub fn u16(&mut self, field: &'static str) -> Result<u16, RecordError> {
         Ok(u16::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
+    /// A little-endian number of four bytes.
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
         Ok(u32::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
+    /// A little-endian number of eight bytes.
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, RecordError> {
         Ok(u64::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn u128(&mut self, field: &'static str) -> Result<u128, RecordError> {
+    /// A little-endian number of sixteen bytes.
+    pub fn u128(&mut self, field: &'static str) -> Result<u128, RecordError> {
         Ok(u128::from_le_bytes(self.array(field)?))
     }
 
-    pub(super) fn varint(&mut self, field: &'static str) -> Result<u64, RecordError> {
+    /// A number in LEB128.
+    pub fn varint(&mut self, field: &'static str) -> Result<u64, RecordError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.u8(field)?;
@@ -97,19 +111,29 @@ impl<'a> Reader<'a> {
         Err(self.error(field, Flaw::Range))
     }
 
+    /// A number of entries, each of which takes at least one byte.
+    pub fn count(&mut self, field: &'static str) -> Result<usize, RecordError> {
+        let count = self.varint(field)?;
+        match usize::try_from(count) {
+            Ok(count) if count <= self.left() => Ok(count),
+            _ => Err(self.error(field, Flaw::Range)),
+        }
+    }
+
     pub(super) fn varint_u32(&mut self, field: &'static str) -> Result<u32, RecordError> {
         let value = self.varint(field)?;
         u32::try_from(value).map_err(|_| self.error(field, Flaw::Range))
     }
 
-    pub(super) fn str(&mut self, field: &'static str) -> Result<&'a str, RecordError> {
+    /// A text behind its length.
+    pub fn str(&mut self, field: &'static str) -> Result<&'a str, RecordError> {
         let len = self.varint(field)?;
         let bytes = self.take(field, len)?;
         str::from_utf8(bytes).map_err(|_| self.error(field, Flaw::Utf8))
     }
 
     /// Asserts that nothing follows the value that was read.
-    pub(super) fn end(&self, field: &'static str) -> Result<(), RecordError> {
+    pub fn end(&self, field: &'static str) -> Result<(), RecordError> {
         match self.left() {
             0 => Ok(()),
             left => Err(self.error(field, Flaw::Trailing { left })),

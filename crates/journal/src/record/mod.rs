@@ -12,7 +12,7 @@
 //! A change to any byte of this raises [`FORMAT_VERSION`], and the versions before stay readable.
 
 mod batch;
-mod bytes;
+pub mod bytes;
 mod change;
 mod chunk;
 mod error;

@@ -5,15 +5,13 @@ mod openapi;
 mod routes;
 mod wire;
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{ClaimStatus, Command, HoldingView, Kind, Refusal, Reply, ResourceKey, Update, Wish};
+use leasehold_engine::{ClaimStatus, Command, Kind, Refusal, Wish};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Envelope, ask, denial, unserved};
+use super::front;
 use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
 use crate::driver::Handle;
 use crate::http::{Body, Problem, RequestId};
@@ -103,62 +101,30 @@ async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<
 
 async fn pre_reboot(driver: &Handle, command: Command, id: &RequestId) -> Result<Response<Body>, Problem> {
     let resource = routes::resource_of(&command).clone();
-    let (envelope, answer) = ask(driver, command.into(), id).await;
-    let refusal = match answer {
-        Ok(Reply::Claim(view)) => return envelope.word(|envelope| Ok(wire::holds(&view, envelope))),
-        Ok(other) => unreachable!("no machine is answered with {other:?}"),
-        Err(denial) => unserved(denial)?,
-    };
-    if let Some(problem) = denial::past_a_limit(&refusal) {
-        return Err(problem);
-    }
-    match refusal {
-        Refusal::NoneFree { .. } => {
-            let (envelope, view) = holding(driver, resource, None, id).await?;
+    let (envelope, taken) = front::acquire(driver, command, id).await?;
+    match taken {
+        Ok(view) => envelope.word(|envelope| Ok(wire::holds(&view, envelope))),
+        Err(Refusal::NoneFree { .. }) => {
+            let (envelope, view) = front::holding(driver, resource, None, id).await?;
             let value = wire::full(&view);
             Ok(envelope.positioned(wire::failed(StatusCode::LOCKED, wire::FULL, &value, id)))
         }
-        Refusal::KeyReused => {
+        Err(Refusal::KeyReused) => {
             let value = "a claim that no machine made has this id as its Idempotency-Key";
             Ok(envelope.positioned(wire::failed(StatusCode::CONFLICT, "failed_lock_id_in_use", value, id)))
         }
-        other => unreachable!("not said of a machine: {other:?}"),
+        Err(other) => unreachable!("not said of a machine: {other:?}"),
     }
 }
 
 /// A machine that is back gives its slot back, and one that had none is told the same.
 async fn steady_state(driver: &Handle, machine: Machine, id: &RequestId) -> Result<Response<Body>, Problem> {
     let Machine { resource, key } = machine;
-    let (envelope, view) = holding(driver, resource, Some(key), id).await?;
+    let (envelope, view) = front::holding(driver, resource, Some(key), id).await?;
     let Some(held) = view.keyed.filter(|claim| claim.status == ClaimStatus::Active) else {
         return Ok(wire::steady(&envelope));
     };
-    let update = Update { status: Some(Wish::Released), ..Update::default() };
-    let (envelope, answer) = ask(driver, Command::Update { claim: held.id, update }.into(), id).await;
-    match answer {
-        Ok(Reply::ClaimEnded(_)) => Ok(wire::steady(&envelope)),
-        Ok(other) => unreachable!("no end of a claim is answered with {other:?}"),
-        Err(denial) => match unserved(denial)? {
-            // It ended since it was looked at.
-            Refusal::Ended(_) | Refusal::NoSuchClaim => Ok(wire::steady(&envelope)),
-            other => unreachable!("the end of a claim is not refused with {other:?}"),
-        },
-    }
-}
-
-async fn holding<'a>(
-    driver: &Handle,
-    resource: ResourceKey,
-    key: Option<Arc<str>>,
-    id: &'a RequestId,
-) -> Result<(Envelope<'a>, Box<HoldingView>), Problem> {
-    let (envelope, answer) = ask(driver, Command::ViewHolding { resource, key }.into(), id).await;
-    match answer {
-        Ok(Reply::Holding(view)) => Ok((envelope, view)),
-        Ok(other) => unreachable!("no look at a group is answered with {other:?}"),
-        Err(denial) => {
-            let refusal = unserved(denial)?;
-            unreachable!("a look at a group is not refused: {refusal:?}")
-        }
-    }
+    // Also if it ended since it was looked at.
+    let (envelope, _) = front::end(driver, held.id, Wish::Released, id).await?;
+    Ok(wire::steady(&envelope))
 }

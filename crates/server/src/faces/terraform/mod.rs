@@ -9,13 +9,11 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{
-    ClaimStatus, ClaimView, Command, Ending, HoldingView, Kind, Refusal, Reply, ResourceKey, Revocable, Update, Wish,
-};
+use leasehold_engine::{ClaimStatus, ClaimView, Command, Ending, Kind, Refusal, Reply, ResourceKey, Revocable, Wish};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Envelope, ask, denial, ended, unserved};
+use super::{ask, ended, front, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
 use crate::driver::Handle;
 use crate::http::{Body, Code, Problem, RequestId, response};
@@ -112,23 +110,19 @@ async fn answer(driver: &Handle, call: Call, id: &RequestId) -> Result<Response<
 async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Response<Body>, Problem> {
     let Command::Acquire(acquire) = &command else { unreachable!("a lock is asked for") };
     let resource = acquire.resource.clone();
-    let (envelope, answer) = ask(driver, command.into(), id).await;
-    let refusal = match answer {
-        Ok(Reply::Claim(view)) => {
+    let (envelope, taken) = front::acquire(driver, command, id).await?;
+    let refusal = match taken {
+        Ok(view) => {
             return envelope.word(|envelope| {
                 let body = wire::taken(&view);
                 Ok(envelope.positioned(response::json(StatusCode::OK, envelope.id, body)))
             });
         }
-        Ok(other) => unreachable!("no lock is answered with {other:?}"),
-        Err(denial) => unserved(denial)?,
+        Err(refusal) => refusal,
     };
-    if let Some(problem) = denial::past_a_limit(&refusal) {
-        return Err(problem);
-    }
     match refusal {
         Refusal::NoneFree { .. } => {
-            let (envelope, view) = Box::pin(holding(driver, &resource, None, id)).await?;
+            let (envelope, view) = Box::pin(front::holding(driver, resource.clone(), None, id)).await?;
             let response = wire::held(StatusCode::LOCKED, "another ID holds the lock", &resource, &view, &envelope);
             Ok(response)
         }
@@ -144,58 +138,34 @@ async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Respo
     }
 }
 
-/// The resource, its holder, and the claim of the caller's ID.
-async fn holding<'a>(
-    driver: &Handle,
-    resource: &ResourceKey,
-    key: Option<Arc<str>>,
-    id: &'a RequestId,
-) -> Result<(Envelope<'a>, Box<HoldingView>), Problem> {
-    let command = Command::ViewHolding { resource: resource.clone(), key };
-    let (envelope, answer) = ask(driver, command.into(), id).await;
-    match answer {
-        Ok(Reply::Holding(view)) => Ok((envelope, view)),
-        Ok(other) => unreachable!("no look at a lock is answered with {other:?}"),
-        Err(denial) => {
-            let refusal = unserved(denial)?;
-            unreachable!("a look at a lock is not refused: {refusal:?}")
-        }
-    }
-}
-
 async fn unlock(
     driver: &Handle,
     resource: ResourceKey,
     key: Arc<str>,
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
-    let (envelope, view) = holding(driver, &resource, Some(Arc::clone(&key)), id).await?;
+    let (envelope, view) = front::holding(driver, resource.clone(), Some(Arc::clone(&key)), id).await?;
     let status = match &view.keyed {
         Some(ClaimView { status: ClaimStatus::Active, .. }) => Wish::Released,
         Some(ClaimView { status: ClaimStatus::Waiting, .. }) => Wish::Withdrawn,
         _ => return Ok(wire::not_held(&resource, &view, &envelope)),
     };
     let claim = view.keyed.as_ref().expect("it was just matched").id;
-    let update = Update { status: Some(status), ..Update::default() };
-    let (envelope, answer) = ask(driver, Command::Update { claim, update }.into(), id).await;
-    match answer {
-        Ok(Reply::ClaimEnded(_)) => Ok(wire::released(true, &envelope)),
-        Ok(other) => unreachable!("no end of a lock is answered with {other:?}"),
-        Err(denial) => match unserved(denial)? {
-            // It ended, or was granted, since it was looked at. The present state decides.
-            Refusal::Ended(Ending::Released) => Ok(wire::released(false, &envelope)),
-            Refusal::Ended(_) | Refusal::NoSuchClaim => {
-                let (envelope, view) = holding(driver, &resource, Some(key), id).await?;
-                Ok(wire::not_held(&resource, &view, &envelope))
-            }
-            other => unreachable!("the end of a lock is not refused with {other:?}"),
-        },
+    let (envelope, ended) = front::end(driver, claim, status, id).await?;
+    match ended {
+        Ok(()) => Ok(wire::released(true, &envelope)),
+        Err(Refusal::Ended(Ending::Released)) => Ok(wire::released(false, &envelope)),
+        // It ended, or was granted, since it was looked at. The present state decides.
+        Err(_) => {
+            let (envelope, view) = front::holding(driver, resource.clone(), Some(key), id).await?;
+            Ok(wire::not_held(&resource, &view, &envelope))
+        }
     }
 }
 
 /// `terraform force-unlock` sends no ID: the present holder loses the lock.
 async fn force(driver: &Handle, resource: ResourceKey, id: &RequestId) -> Result<Response<Body>, Problem> {
-    let (envelope, view) = holding(driver, &resource, None, id).await?;
+    let (envelope, view) = front::holding(driver, resource.clone(), None, id).await?;
     let Some(token) = view.holder.as_ref().and_then(|holder| holder.token) else {
         return Ok(wire::released(false, &envelope));
     };

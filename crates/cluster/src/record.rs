@@ -10,16 +10,14 @@
 //! Integers of fixed width are little endian, varints are LEB128, texts and lists have their length in front. Equal
 //! values have equal bytes, so that a store may compare bytes. A change to any of this raises [`VERSION`].
 
-mod bytes;
-
 use leasehold_engine::Time;
+use leasehold_journal::record::bytes::{Reader, put_str, put_varint};
 use leasehold_journal::record::{Flaw, RecordError};
 use leasehold_journal::{Epoch, Position};
 
 use crate::hash::Partitions;
 use crate::ids::{Link, NodeId, Sum};
 use crate::map::{Mark, Meta, NodeRecord, Owner};
-use bytes::{Reader, put_str, put_varint};
 
 /// The version that this build writes, and the highest it reads.
 pub const VERSION: u16 = 1;
