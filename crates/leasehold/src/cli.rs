@@ -271,7 +271,7 @@ pub(crate) struct PolicyExplainArgs {
     #[arg(long)]
     pub(crate) action: String,
 
-    /// pool, claim:NAME or lock:NAME; not for observe and admin, which are about the whole service
+    /// pool, claim:NAME or lock:NAME; not for admin, which is about the whole service, and without it observe is, too
     #[arg(long)]
     pub(crate) resource: Option<String>,
 }

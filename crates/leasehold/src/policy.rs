@@ -43,7 +43,7 @@ fn explanation(args: &PolicyExplainArgs) -> Result<(String, bool), String> {
     let action = Action::parse(&args.action)
         .ok_or_else(|| format!("--action must be one of {actions}, got {:?}", args.action))?;
     let target = match args.resource.as_deref() {
-        None if action.is_service_wide() => Target::Service,
+        None if action.is_service_wide() || action == Action::Observe => Target::Service,
         None => return Err(format!("--resource is needed for {action}: pool, claim:NAME or lock:NAME")),
         Some("pool") => Target::Pool,
         Some(text) => match text.split_once(':') {

@@ -45,7 +45,7 @@ impl fmt::Display for Explanation<'_> {
                 Some(Mismatch::Action) => "does not give this action",
                 Some(Mismatch::Kind) => "is about other kinds, or names resources, which pools have none of",
                 Some(Mismatch::Resource) => "is about other resources",
-                Some(Mismatch::Limited) => "is limited to some resources, and this action is about the whole service",
+                Some(Mismatch::Limited) => "is limited to some resources, and this is about the whole service",
             };
             writeln!(f, "  policy {number}{}: {}: {verdict}", Named(rule), Words(rule))?;
         }

@@ -3,15 +3,17 @@
 
 mod explain;
 mod rule;
+mod sight;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use leasehold_engine::Kind;
+use leasehold_engine::{Kind, ResourceKey};
 
 pub use explain::Explanation;
 pub use rule::{Resources, Rule, Subject};
+pub use sight::Sight;
 
 use crate::Identity;
 
@@ -28,7 +30,7 @@ pub enum Action {
     RevokeAny,
     /// Give resources a capacity, and take it away.
     Configure,
-    /// Dashboard, events, metrics, documentation.
+    /// Dashboard and events; of the whole service also its curves and metrics.
     Observe,
     /// Administration of the service itself.
     Admin,
@@ -64,8 +66,13 @@ impl Action {
     /// About the service as a whole: granted only by rules that are not limited to some resources.
     pub fn is_service_wide(self) -> bool {
         match self {
-            Action::Observe | Action::Admin => true,
-            Action::Inspect | Action::Acquire | Action::UpdateOwn | Action::RevokeAny | Action::Configure => false,
+            Action::Admin => true,
+            Action::Inspect
+            | Action::Acquire
+            | Action::UpdateOwn
+            | Action::RevokeAny
+            | Action::Configure
+            | Action::Observe => false,
         }
     }
 }
@@ -85,6 +92,15 @@ pub enum Target<'a> {
     Pool,
     /// A resource by name.
     Named(Kind, &'a str),
+}
+
+impl<'a> Target<'a> {
+    pub fn of(resource: &'a ResourceKey) -> Self {
+        match resource {
+            ResourceKey::Pool(_) => Target::Pool,
+            ResourceKey::Claim(name) | ResourceKey::Lock(name) => Target::Named(resource.kind(), name),
+        }
+    }
 }
 
 impl fmt::Display for Target<'_> {

@@ -112,6 +112,15 @@ impl Rule {
         if !self.gives(action) {
             return Some(Mismatch::Action);
         }
+        self.misses(target)
+    }
+
+    /// Returns whether its resources include this target.
+    pub(crate) fn is_about(&self, target: Target<'_>) -> bool {
+        self.misses(target).is_none()
+    }
+
+    fn misses(&self, target: Target<'_>) -> Option<Mismatch> {
         match (target, &self.resources) {
             (Target::Service, _) => (!self.is_unlimited()).then_some(Mismatch::Limited),
             (Target::Pool, _) => (!self.covers(Kind::Pool)).then_some(Mismatch::Kind),

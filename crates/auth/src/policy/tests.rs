@@ -69,6 +69,8 @@ fn the_first_rule_that_allows_decides_and_nothing_else_is_allowed() {
         (anonymous, Observe, Target::Service, None),
         (who("watcher", &[]), Observe, Target::Service, Some(6)),
         (who("half-watcher", &[]), Observe, Target::Service, None),
+        (who("half-watcher", &[]), Observe, lock("x"), Some(7)),
+        (who("half-watcher", &[]), Observe, claim("x"), None),
     ] {
         let decided = policy.decide(&who, action, target).rule.map(|(number, _)| number);
         assert_eq!(decided, expected, "{:?} {action} {target}", who.name());
@@ -101,12 +103,33 @@ fn how_far_a_list_reaches() {
 }
 
 #[test]
+fn an_observer_sees_the_resources_of_its_rules() {
+    let (pool, claim, lock) = (ResourceKey::Pool(1), ResourceKey::Claim("a/x".into()), ResourceKey::Lock("a/x".into()));
+    let observe = |kinds: &[Kind], patterns: &[&str]| on(rule(&["x"], &[], &[Action::Observe]), kinds, patterns);
+    for (rules, shown) in [
+        (vec![], [false, false, false]),
+        (vec![observe(&Kind::ALL, &[])], [true, true, true]),
+        (vec![observe(&[Kind::Pool], &[])], [true, false, false]),
+        (vec![observe(&Kind::ALL, &["a/*"])], [false, true, true]),
+        (vec![observe(&[Kind::Lock], &["a/*"])], [false, false, true]),
+        (vec![observe(&Kind::ALL, &["b/*"])], [false, false, false]),
+        (vec![observe(&[Kind::Pool], &[]), observe(&[Kind::Claim], &["b", "a/?"])], [true, true, false]),
+        (vec![rule(&["y"], &[], &Action::ALL), rule(&["x"], &[], &[Action::Inspect])], [false, false, false]),
+    ] {
+        let sight = Policy::new(rules.clone()).sight(&who("x", &[]), Action::Observe);
+        assert_eq!([&pool, &claim, &lock].map(|resource| sight.shows(resource)), shown, "{rules:?}");
+        let gives = rules.iter().any(|rule| rule.is_for(&who("x", &[])) && rule.gives(Action::Observe));
+        assert_eq!(sight.is_blind(), !gives, "{rules:?}");
+    }
+}
+
+#[test]
 fn what_somebody_may_do_at_all() {
     let policy = policy();
     let names = |who| policy.actions_of(&who).iter().map(|action| action.as_str()).collect::<Vec<_>>().join(" ");
     assert_eq!(names(who("root", &[])), "inspect acquire update-own revoke-any configure observe admin");
     assert_eq!(names(who("ci-1", &[])), "inspect acquire update-own");
-    assert_eq!(names(who("half-watcher", &[])), "inspect", "half of the service is not observed");
+    assert_eq!(names(who("half-watcher", &[])), "inspect observe");
     assert_eq!(names(Identity::ANONYMOUS), "inspect");
 }
 

@@ -46,9 +46,9 @@ pub(super) fn rule(section: &Section<'_>) -> Result<Rule, ConfigError> {
         return Err(section.about("is for nobody, give subjects or groups"));
     }
     if names_service_wide && (kinds.is_some() || rule.resources != Resources::All) {
-        return Err(section.about(
-            "gives observe or admin, which are about the whole service, so kinds and resources must be left out",
-        ));
+        return Err(
+            section.about("gives admin, which is about the whole service, so kinds and resources must be left out")
+        );
     }
     if rule.kinds == [Kind::Pool] && rule.resources != Resources::All {
         return Err(section.about("names resources of pools, which have no names: their ids are credentials"));

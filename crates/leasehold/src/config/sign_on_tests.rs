@@ -244,7 +244,7 @@ fn mistakes_are_told_with_key_problem_and_line() {
         ),
         (
             policy("subjects = \"a\"\nactions = \"observe\"\nkinds = \"lock\""),
-            "policy gives observe or admin, which are about the whole service, so kinds and resources must be left out (file f line 4)",
+            "policy gives admin, which is about the whole service, so kinds and resources must be left out (file f line 4)",
         ),
         (
             policy("subjects = \"a\"\nactions = \"acquire\"\nkinds = \"pool\"\nresources = \"x\""),

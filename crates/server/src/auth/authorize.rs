@@ -28,11 +28,12 @@ pub(crate) async fn authorize(
         Need::Nothing => None,
         Need::One(action, target) => may(&caller, action, target, id, counted)?,
         Need::Page => {
-            let (action, target) = (Action::Observe, Target::Service);
-            if caller.identity.is_anonymous() && caller.sign_on.login().is_some() && !caller.may(action, target) {
+            let is_to_log_in = caller.identity.is_anonymous() && caller.sign_on.login().is_some();
+            if is_to_log_in && caller.sight().is_blind() {
                 return Err(Problem::see_other("log in first", HeaderValue::from_static("/login")));
             }
-            may(&caller, action, target, id, counted)?
+            may_observe(&caller, id, counted)?;
+            None
         }
         Need::ClaimShown(claim) => {
             let known = owner_of(driver, claim).await?;
@@ -42,6 +43,10 @@ pub(crate) async fn authorize(
             None
         }
         Need::ClaimChanged(claim) => may_change(&caller, driver, claim, id, counted).await?,
+        Need::Sight => {
+            may_observe(&caller, id, counted)?;
+            None
+        }
         Need::List => match caller.reach() {
             Reach::Everything => return Ok(None),
             Reach::Partly => None,
@@ -69,6 +74,14 @@ fn may(
     counted.denied(action);
     Audit::refused(&caller.identity, action, target, id);
     Err(words::missing(&caller.identity, action, target))
+}
+
+/// Checks that this caller may observe something.
+fn may_observe(caller: &Caller, id: &RequestId, counted: &SignIns) -> Result<(), Problem> {
+    if caller.sight().is_blind() {
+        may(caller, Action::Observe, Target::Service, id, counted)?;
+    }
+    Ok(())
 }
 
 /// Checks that this caller may change this claim. Owner and resource of a claim never change and ids are drawn once, so
@@ -158,7 +171,7 @@ pub(crate) fn sign_command(command: &mut Command, caller: &Caller) -> Result<(),
         }
         Command::Unlock { resource, client, .. } => {
             // A caller that may end the claims of others may name another client.
-            let may_name_others = caller.may(Action::RevokeAny, super::need::target(resource));
+            let may_name_others = caller.may(Action::RevokeAny, Target::of(resource));
             if may_name_others { Ok(()) } else { check_client(client, caller) }
         }
         _ => Ok(()),

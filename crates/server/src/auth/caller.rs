@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_auth::policy::Reach;
+use leasehold_auth::policy::{Reach, Sight};
 use leasehold_auth::{Action, Identity, SignOn, Target};
 use leasehold_engine::Kind;
 
@@ -31,6 +31,11 @@ impl Caller {
 
     pub(crate) fn sees_resource(&self, resource: &str) -> bool {
         self.may(Action::Inspect, Target::Named(Kind::Claim, resource))
+    }
+
+    /// The resources that this caller may observe.
+    pub(crate) fn sight(&self) -> Sight {
+        self.sign_on.policy().sight(&self.identity, Action::Observe)
     }
 
     /// How much of a list of claims or resources is shown.

@@ -2,7 +2,7 @@
 //! decided who may send it.
 
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{ClaimId, Command, ResourceKey};
+use leasehold_engine::{ClaimId, Command};
 
 use super::Caller;
 use crate::http::Problem;
@@ -14,7 +14,7 @@ pub(crate) enum Need<'a> {
     /// Every caller may.
     Nothing,
     One(Action, Target<'a>),
-    /// To see a page: the right to observe the service. A browser without it is sent to log in.
+    /// To see a page: the right to observe something. A browser without it is sent to log in.
     Page,
     /// To look at a claim that is known by its id alone.
     ClaimShown(ClaimId),
@@ -22,6 +22,8 @@ pub(crate) enum Need<'a> {
     ClaimChanged(ClaimId),
     /// A list, which shows only the items that the caller may inspect.
     List,
+    /// A list or stream for observers, which shows only the resources that the caller may observe.
+    Sight,
 }
 
 /// A call, as sign-on sees it.
@@ -36,24 +38,25 @@ pub(crate) trait Guarded {
 pub(crate) fn need_of(command: &Command) -> Need<'_> {
     match command {
         Command::Configure { resource, .. } | Command::Unconfigure { resource } => {
-            Need::One(Action::Configure, target(resource))
+            Need::One(Action::Configure, Target::of(resource))
         }
-        Command::Acquire(acquire) => Need::One(Action::Acquire, target(&acquire.resource)),
+        Command::Acquire(acquire) => Need::One(Action::Acquire, Target::of(&acquire.resource)),
         // A lease is a secret that only its holder knows, and the caller names a lock's holder.
         Command::Renew { resource, .. } | Command::Return { resource, .. } | Command::Unlock { resource, .. } => {
-            Need::One(Action::UpdateOwn, target(resource))
+            Need::One(Action::UpdateOwn, Target::of(resource))
         }
-        Command::Spend(spend) => Need::One(Action::UpdateOwn, target(&spend.resource)),
+        Command::Spend(spend) => Need::One(Action::UpdateOwn, Target::of(&spend.resource)),
         Command::Update { claim, .. } => Need::ClaimChanged(*claim),
         Command::ViewResource { resource }
         | Command::ViewPlace { resource, .. }
         | Command::ViewHolding { resource, .. }
         | Command::ViewLease { resource, .. }
-        | Command::ViewFence { resource, .. } => Need::One(Action::Inspect, target(resource)),
+        | Command::ViewFence { resource, .. } => Need::One(Action::Inspect, Target::of(resource)),
         Command::ViewClaim { claim } => Need::ClaimShown(*claim),
         Command::ListClaims(_) | Command::ListResources { .. } => Need::List,
-        Command::Revoke { resource, .. } => Need::One(Action::RevokeAny, target(resource)),
-        Command::Survey { .. } | Command::Inspect { .. } => Need::One(Action::Observe, Target::Service),
+        Command::Revoke { resource, .. } => Need::One(Action::RevokeAny, Target::of(resource)),
+        Command::Survey { .. } => Need::Sight,
+        Command::Inspect { resource } => Need::One(Action::Observe, Target::of(resource)),
         // The service sends these to itself.
         Command::Withdraw { .. } | Command::Attend { .. } | Command::HandBack { .. } | Command::Mark => {
             Need::One(Action::Admin, Target::Service)
@@ -63,14 +66,7 @@ pub(crate) fn need_of(command: &Command) -> Need<'_> {
 
 pub(crate) fn public_target(key: &PublicKey) -> Target<'_> {
     match key {
-        PublicKey::Named(resource) => target(resource),
+        PublicKey::Named(resource) => Target::of(resource),
         PublicKey::Pool(_) => Target::Pool,
-    }
-}
-
-pub(super) fn target(resource: &ResourceKey) -> Target<'_> {
-    match resource {
-        ResourceKey::Pool(_) => Target::Pool,
-        ResourceKey::Claim(name) | ResourceKey::Lock(name) => Target::Named(resource.kind(), name),
     }
 }

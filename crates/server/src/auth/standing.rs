@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use leasehold_auth::policy::Sight;
 use leasehold_auth::sign_on::Looked;
-use leasehold_auth::{Action, Refused, Target};
+use leasehold_auth::{Action, Refused};
 
 use super::{From, Guard};
 use crate::driver::Handle;
@@ -35,10 +36,10 @@ impl Standing {
         Standing { guard, driver, headers, peer: from.peer.clone(), client: from.client, is_encrypted }
     }
 
-    /// Checks that the caller would be let in to watch now, by the rules in force now; if not, returns the reason. A
+    /// Returns what the caller would be let in to watch now, by the rules in force now; if nothing, the reason. A
     /// credential that cannot be checked is refused here as everywhere.
-    pub(crate) async fn check(&self) -> Result<(), String> {
-        let Some(sign_on) = self.guard.current() else { return Ok(()) };
+    pub(crate) async fn check(&self) -> Result<Sight, String> {
+        let Some(sign_on) = self.guard.current() else { return Ok(Sight::EVERYTHING) };
         let from = From { peer: &self.peer, client: self.client };
         let evidence = from.evidence(&self.headers, self.is_encrypted, self.driver.now());
         let looked = match sign_on.look(&evidence) {
@@ -47,11 +48,14 @@ impl Standing {
             Err(refused) => Err(refused),
         };
         match looked {
-            Ok(identity) if sign_on.policy().allows(&identity, Action::Observe, Target::Service) => Ok(()),
-            Ok(identity) => Err(format!(
-                "{} needs the action 'observe' on the service, and has it no longer",
-                super::shown(&identity)
-            )),
+            Ok(identity) => {
+                let sight = sign_on.policy().sight(&identity, Action::Observe);
+                if sight.is_blind() {
+                    let who = super::shown(&identity);
+                    return Err(format!("{who} needs the action 'observe' on the service, and has it no longer"));
+                }
+                Ok(sight)
+            }
             Err(Refused::Invalid { reason, .. } | Refused::Unavailable { reason, .. }) => Err(reason.into_owned()),
             Err(Refused::TooMany { .. }) => Err("too many failed attempts to sign on from this address".to_owned()),
         }

@@ -4,6 +4,7 @@
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use leasehold_auth::policy::Sight;
 use leasehold_engine::{Kind, ResourceLine, ResourceState, SurveyPage};
 
 use super::Observer;
@@ -18,6 +19,8 @@ pub(crate) struct Wanted {
     /// In lower case.
     pub(crate) search: Option<String>,
     pub(crate) sort: Sort,
+    /// Those that the caller may observe. A list that goes on must be the same caller's, or that of one who sees the same.
+    pub(crate) sight: Sight,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +61,8 @@ impl ListPlace {
 
 impl Wanted {
     pub(crate) fn wants(&self, line: &ResourceLine, name: &str) -> bool {
-        self.kind.is_none_or(|kind| kind == line.resource.kind())
+        self.sight.shows(&line.resource)
+            && self.kind.is_none_or(|kind| kind == line.resource.kind())
             && self.state.is_none_or(|state| state == line.state)
             && self.search.as_ref().is_none_or(|search| {
                 let has = |text: &str| text.to_lowercase().contains(&**search);
@@ -131,7 +135,7 @@ pub(crate) struct Found {
     pub(crate) counted: Counted,
 }
 
-/// All resources, by kind and by state, and how many were wanted.
+/// All resources that the caller may observe, by kind and by state, and how many were wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) total: u64,
@@ -141,7 +145,10 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    pub(crate) fn count(&mut self, line: &ResourceLine) {
+    pub(crate) fn count(&mut self, wanted: &Wanted, line: &ResourceLine) {
+        if !wanted.sight.shows(&line.resource) {
+            return;
+        }
         self.total += 1;
         self.by_kind[line.resource.kind() as usize] += 1;
         self.by_state[line.state as usize] += 1;
@@ -158,7 +165,7 @@ impl Found {
         line: &ResourceLine,
         observer: &Observer,
     ) -> Option<ListPlace> {
-        self.counted.count(line);
+        self.counted.count(wanted, line);
         let place = wanted.place_of(page, line, observer)?;
         self.counted.matched += 1;
         if after.is_some_and(|after| place <= *after) {

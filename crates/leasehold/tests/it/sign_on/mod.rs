@@ -8,5 +8,6 @@ mod oidc;
 mod provider;
 mod proxy;
 mod reload;
+mod sight;
 pub(crate) mod support;
 mod tokens;

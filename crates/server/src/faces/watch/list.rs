@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
+use leasehold_auth::policy::Sight;
 use leasehold_engine::{Command, Kind, Reply, ResourceKey, ResourceLine, ResourceState, SurveyPage};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +39,7 @@ const SCAN_MAX: usize = 1_000;
 /// Which part of a list is to be shown.
 #[derive(Debug)]
 pub(crate) struct List {
-    wanted: Wanted,
+    pub(super) wanted: Wanted,
     limit: usize,
     after: Option<After>,
     /// … and past so many more, as of the moment of the call: for a caller that leaps far ahead.
@@ -123,6 +124,7 @@ impl List {
                 state: query.get("state").map(state).transpose()?,
                 search: search.map(str::to_lowercase),
                 sort,
+                sight: Sight::EVERYTHING,
             },
             limit: query.get("limit").map_or(Ok(WATCH_LIMIT_DEFAULT), limit)?,
             after: query.get("after").map(after).transpose()?,
@@ -269,7 +271,7 @@ async fn cut<'a>(
     let mut counted = Counted::default();
     let envelope = survey(&observer.surveys, driver, list.wanted.search.is_some(), id, |page| {
         for line in &page.lines {
-            counted.count(line);
+            counted.count(&list.wanted, line);
             counted.matched += u64::from(list.wanted.place_of(page, line, observer).is_some());
             if let Some(&at) = places.get(&line.resource) {
                 lines[at] = Some(ResourceLine { texts: Vec::new(), ..line.clone() });

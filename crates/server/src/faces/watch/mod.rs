@@ -16,7 +16,7 @@ use leasehold_auth::{Action, Target};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use crate::auth::{Admission, AskedChange, Need, On, public_target};
+use crate::auth::{Admission, AskedChange, Caller, Need, On, public_target};
 use crate::http::{Body, Problem, RequestId};
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
@@ -59,13 +59,11 @@ impl Face for Watch {
         match call {
             Call::Revoke(key, _) => Need::One(Action::RevokeAny, public_target(key)),
             Call::Fence(key, _) => Need::One(Action::Inspect, public_target(key)),
-            Call::List(_)
-            | Call::Show(_)
-            | Call::History(..)
-            | Call::Series
-            | Call::Service { .. }
-            | Call::FindPool(_)
-            | Call::Events(_) => Need::One(Action::Observe, Target::Service),
+            Call::Show(key) | Call::History(key, _) => Need::One(Action::Observe, public_target(key)),
+            Call::FindPool(_) => Need::One(Action::Observe, Target::Pool),
+            // Its curves are of all resources together.
+            Call::Series => Need::One(Action::Observe, Target::Service),
+            Call::List(_) | Call::Service { .. } | Call::Events(_) => Need::Sight,
         }
     }
 
@@ -81,6 +79,21 @@ impl Face for Watch {
             | Call::FindPool(_)
             | Call::Events(_) => None,
         }
+    }
+
+    fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        match call {
+            Call::List(list) => list.wanted.sight = caller.sight(),
+            Call::Events(subscription) => subscription.filter.sight = caller.sight(),
+            Call::Show(_)
+            | Call::History(..)
+            | Call::Series
+            | Call::Service { .. }
+            | Call::FindPool(_)
+            | Call::Revoke(..)
+            | Call::Fence(..) => {}
+        }
+        Ok(())
     }
 
     fn answer<'a>(

@@ -174,11 +174,11 @@ impl Reader {
         Some((Bytes::from_static(wire::GOODBYE), self))
     }
 
-    /// Now and then, whether it may go on.
+    /// Now and then, whether it may go on, and with which resources.
     async fn check(&mut self) -> Result<(), String> {
         let Some(standing) = self.standing.as_ref().filter(|_| self.check_at <= Instant::now()) else { return Ok(()) };
         // On the heap: seldom, and large.
-        Box::pin(standing.check()).await?;
+        self.filter.sight = Box::pin(standing.check()).await?;
         self.check_at = Instant::now() + CHECK_EVERY;
         Ok(())
     }

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response};
+use leasehold_auth::policy::Sight;
 use leasehold_engine::{Effect, Kind, ResourceKey};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) struct Subscription {
 pub(crate) struct Filter {
     pub(super) kind: Option<Kind>,
     pub(super) resource: Option<Wanted>,
+    /// Those that the reader may observe.
+    pub(super) sight: Sight,
 }
 
 #[derive(Debug)]
@@ -52,6 +55,7 @@ pub(super) enum Wanted {
 impl Filter {
     pub(super) fn wants(&self, effect: &Effect, digester: &Digester) -> bool {
         self.kind.is_none_or(|kind| effect.resource.kind() == kind)
+            && self.sight.shows(&effect.resource)
             && match &self.resource {
                 None => true,
                 Some(Wanted::Key(key)) => key.is_of(&effect.resource, digester),
@@ -72,7 +76,12 @@ pub(super) fn parse(received: &Received<'_>, service: &Service) -> Result<Subscr
         let is_encrypted = settings.is_encrypted();
         Box::new(Standing::new(&service.guard, &service.driver, &parts.headers, *from, is_encrypted))
     });
-    Ok(Subscription { filter: Filter { kind, resource }, last_seen, standing, ip: Some(from.client) })
+    Ok(Subscription {
+        filter: Filter { kind, resource, sight: Sight::EVERYTHING },
+        last_seen,
+        standing,
+        ip: Some(from.client),
+    })
 }
 
 pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {

@@ -50,8 +50,11 @@ export class Charts {
         const series = await getSeries();
         for (const chart of this.#charts) chart.draw(series);
       }
-    } catch {
-      // The stream tells of a server that is away; old curves do no harm.
+      byId("charts").hidden = false;
+    } catch (problem) {
+      // Curves are of the whole service, and an observer of some resources sees none. The stream tells of a server that
+      // is away; old curves do no harm.
+      if (problem.status === 403) byId("charts").hidden = true;
     }
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.refresh(), POLL_MS);
