@@ -270,7 +270,7 @@ mod tests {
         for count in [0, 1, 2, 1_000, 50_000] {
             let items: Vec<u64> = (0..count).collect();
             let write = |bytes: &mut Vec<u8>, item: &u64| append(bytes, item);
-            let whole = array(&items, write);
+            let whole = [array(&items, write), b"\n".to_vec()].concat();
             let pieces: Vec<bytes::Bytes> = array_pieces(items, write).collect();
             assert!(
                 pieces.len() <= whole.len() / (16 * 1024) + 1 && pieces.iter().all(|piece| piece.len() < 17 * 1024)

@@ -11,6 +11,7 @@ use super::wire::{Claim, ClaimConflict, ClaimHolder, ClaimListed, Resource, STAT
 use crate::faces::deleted::Deleted;
 use crate::faces::ended::key_spent;
 use crate::faces::header::document_key;
+use crate::faces::label;
 use crate::http::Code;
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, CONFIRM_S, NAME_MAX, WAIT_TTL_S};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
@@ -117,9 +118,6 @@ fn listening(operation: Operation, settings: &Settings) -> Operation {
     )
 }
 
-/// A duration with its units, also below zero.
-const SIGNED_DURATION: &str = r"^-?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)$";
-
 /// One or more statuses.
 fn statuses() -> Schema {
     let one = STATUSES.join("|");
@@ -128,7 +126,9 @@ fn statuses() -> Schema {
 
 fn filters(operation: Operation) -> Operation {
     // Below zero, too: such a minimum matches every claim, such a maximum none.
-    let seconds = || Schema::either([Schema::number(), Schema::string().pattern(SIGNED_DURATION)]);
+    let seconds = || {
+        Schema::either([Schema::number(), Schema::duration(0, None), Schema::string().pattern("^-[1-9][0-9]{0,5}s$")])
+    };
     let time = || Schema::either([Schema::time(), Schema::seconds()]);
     let operation = operation
         .query("resource", "Only claims for this one.", name())
@@ -279,7 +279,10 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         Schema::shape::<Resource<'_>>(),
         (
             "ResourceSettings".into(),
-            Schema::object().member("capacity", Schema::count().maximum(settings.count_max)).and_no_other(),
+            Schema::object()
+                .member("capacity", Schema::count().maximum(settings.count_max))
+                .maybe("label", label::schema("A note for people"))
+                .and_no_other(),
         ),
     ]
 }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use http::Method;
 use leasehold_engine::limits::DURATION_MAX_US;
 use leasehold_engine::{
-    Acquire, ClaimId, Command, IdempotencyKey, Labeling, Options, Particulars, Patience, Quota, ResourceKey, Update,
-    Wish,
+    Acquire, ClaimId, Command, IdempotencyKey, Options, Particulars, Patience, Quota, ResourceKey, Update, Wish,
 };
 use leasehold_journal::Request;
 
 use super::list::{ClaimList, ResourceList};
 use crate::auth::no_such_claim;
 use crate::duration::Cut;
-use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, key_name, listening, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, key_name, label, listening, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
@@ -119,10 +118,10 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
         Endpoint::PutResource => {
             let resource = resource_in_path(received)?;
             let body = Object::parse(received.body)?;
-            body.refuse_unknown(&["capacity"])?;
+            body.refuse_unknown(&["capacity", "label"])?;
             let capacity = body.required_integer("capacity", 0..=received.settings.count_max)?;
             let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
-            Command::Configure { resource, capacity, label: Labeling::Kept }.into()
+            Command::Configure { resource, capacity, label: label::parse(&body)? }.into()
         }
     };
     Ok(Call::One { topic: Topic { endpoint, base_url, clamped }, request })

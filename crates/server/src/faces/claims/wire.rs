@@ -153,6 +153,9 @@ pub(super) struct Resource<'a> {
     capacity: u32,
     in_use: u32,
     waiting: u32,
+    /// A note for people, if it has one.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    label: May<&'a str>,
     /// The active claims, at most 1000 by slot.
     holders: Vec<ClaimHolder>,
     /// The first of the waiting claims, next one first.
@@ -166,6 +169,7 @@ impl<'a> Resource<'a> {
             capacity: view.capacity,
             in_use: view.in_use,
             waiting: view.waiting,
+            label: May(view.label.as_deref()),
             holders: holders(&view.holders),
             queue: holders(&view.queue),
         }
@@ -174,7 +178,8 @@ impl<'a> Resource<'a> {
 
 /// About how long a resource is.
 pub(super) fn resource_len(view: &ResourceView) -> usize {
-    128 + view.resource.name().map_or(0, |name| name.len()) + (view.holders.len() + view.queue.len()) * HOLDER_LEN
+    let texts = [view.resource.name(), view.label.as_ref()].into_iter().flatten().map(|text| text.len());
+    128 + texts.sum::<usize>() + (view.holders.len() + view.queue.len()) * HOLDER_LEN
 }
 
 /// A claim that holds a resource, or waits for it.

@@ -8,8 +8,9 @@ use super::wire::{GivenUp, Lease, LeaseSeen, NoneFree, Pool, PoolSeen, Returned}
 use crate::faces::deleted::Deleted;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::{document_key, document_required_key};
+use crate::faces::label;
 use crate::http::Code;
-use crate::limits::{HOLDER_MAX, KEEP_MAX_US, LABEL_MAX};
+use crate::limits::{HOLDER_MAX, KEEP_MAX_US};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
@@ -149,13 +150,7 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
             "PoolSettings".into(),
             Schema::object()
                 .member("count", Schema::count().maximum(settings.count_max).says("How many slots it has."))
-                .maybe(
-                    "label",
-                    Schema::either([Schema::string().length(0, LABEL_MAX), Schema::any().with("type", "null")]).says(format!(
-                        "The name that people see in place of the id, at most {LABEL_MAX} bytes. Without it the label stays; null or \
-                         an empty one takes it away."
-                    )),
-                ),
+                .maybe("label", label::schema("The name that people see in place of the id")),
         ),
         Schema::shape::<Pool>(),
         Schema::shape::<PoolSeen<'_>>(),

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use http::Method;
-use leasehold_engine::{
-    Acquire, ClaimId, Command, Labeling, Options, Particulars, Patience, Quota, ResourceKey, Spend,
-};
+use leasehold_engine::{Acquire, ClaimId, Command, Options, Particulars, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
-use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, label, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical};
-use crate::limits::{HOLDER_MAX, KEEP_MAX_US, LABEL_MAX};
+use crate::limits::{HOLDER_MAX, KEEP_MAX_US};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -68,7 +66,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             let capacity = body.required_integer("count", 0..=received.settings.count_max)?;
             warning = body.warning(&["count", "label"]);
             let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
-            Command::Configure { resource, capacity, label: label(&body)? }
+            Command::Configure { resource, capacity, label: label::parse(&body)? }
         }
         Endpoint::Show => match key_name(&received.parts.headers)? {
             Some(name) => Command::ViewPlace { resource, name },
@@ -143,17 +141,6 @@ fn borrow(
         quota: Quota::NONE,
         options: Options { former_fingerprint: former, keep_us, particulars, ..Options::default() },
     })
-}
-
-/// The name that people see in place of the pool's id. Without it the label stays; `null` or an empty one takes it away.
-fn label(body: &Object<'_>) -> Result<Labeling, Problem> {
-    if body.raw("label") == Some("null") {
-        return Ok(Labeling::Set(None));
-    }
-    let label = body.string("label", 0..=LABEL_MAX)?;
-    Ok(label.map_or(Labeling::Kept, |label| {
-        Labeling::Set(Some(label).filter(|label| !label.is_empty()).as_deref().map(Arc::from))
-    }))
 }
 
 const KEEP: Seconds = Seconds { least: Least::Zero, max_us: KEEP_MAX_US, above_max: AboveMax::Refuse };

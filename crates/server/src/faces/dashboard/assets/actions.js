@@ -72,7 +72,26 @@ export function askCapacity(detail, changed) {
     mild: true,
     done: "The capacity is set.",
     run: async () => {
-      await configure(detail.name, Number(input.value));
+      await configure(detail.name, { capacity: Number(input.value) });
+      changed();
+    },
+  });
+  input.focus();
+  input.select();
+}
+
+export function askNote(detail, changed) {
+  const input = h("input", { type: "text", id: "act-note", maxlength: 255, value: detail.label ?? "" });
+  ask({
+    title: `Note on ${nameOf(detail)}`,
+    text: "For people who look at it: whose it is, what it is for, where to ask. The search finds it. An empty one takes it away.",
+    facts: [["Capacity", String(detail.capacity)]],
+    field: h("label", { class: "field" }, "Note ", input),
+    confirm: "Save",
+    mild: true,
+    done: "The note is saved.",
+    run: async () => {
+      await configure(detail.name, { capacity: detail.capacity, label: input.value.trim() });
       changed();
     },
   });

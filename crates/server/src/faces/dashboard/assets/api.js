@@ -27,7 +27,7 @@ export const revoke = (key, token) => call("/v1/admin/revoke", "POST", { key, to
 /** Takes a waiter out of the queue of a lock or a pool, by the order in which it came. */
 export const takeOut = (key, order) => call("/v1/admin/revoke", "POST", { key, order });
 export const releaseClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "released" });
-export const configure = (resource, capacity) => call(`/v1/resources/${encodeURIComponent(resource)}/`, "PUT", { capacity });
+export const configure = (resource, settings) => call(`/v1/resources/${encodeURIComponent(resource)}/`, "PUT", settings);
 export const getService = () => call("/v1/observe/service");
 export const withdrawClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "withdrawn" });
 export const releaseLock = (job, client) => call(`/lock?${new URLSearchParams({ job, client })}`, "DELETE");

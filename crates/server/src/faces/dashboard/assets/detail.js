@@ -1,7 +1,7 @@
 // One resource in full: the timeline, its holders, its queue and what happened to it. Fetches on opening and whenever an event
 // touched it, at most four times a second; the parts draw themselves.
 
-import { askCapacity, canConfigure } from "./actions.js";
+import { askCapacity, askNote, canConfigure } from "./actions.js";
 import { getHistory, getResource, listClaims, serverNow } from "./api.js";
 import { byId, copy, h, setAttr, setText } from "./dom.js";
 import { ago, count, exact, KIND_WORD, nameOf, plural, STATE_WORD } from "./format.js";
@@ -38,6 +38,8 @@ export class Detail {
     this.summary = h("p", { class: "summary num" });
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
     this.capacity = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askCapacity(this.#detail, () => this.#fetchSoon()) }, "Capacity…");
+    this.annotate = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askNote(this.#detail, () => this.#fetchSoon()) }, "Note…");
+    this.note = h("p", { class: "note", hidden: true });
     const link = h("button", { type: "button", class: "quiet small wide-only", onclick: () => copy(location.href, link) }, "Copy link");
     const shut = h("button", { type: "button", class: "quiet icon", "aria-label": "Close the details", onclick: close }, icon("close"));
     this.timeline = new Timeline();
@@ -50,7 +52,7 @@ export class Detail {
     this.queueHead = h("h3", {}, "Queue");
     const part = (name, head, ...children) => h("section", { class: `part ${name}` }, head, ...children);
     this.#pane.append(
-      h("header", { class: "detail-head" }, h("div", { class: "names" }, this.kind, h("div", { class: "title-line" }, this.title, this.state), this.summary), h("div", { class: "tools" }, this.capacity, link, shut)),
+      h("header", { class: "detail-head" }, h("div", { class: "names" }, this.kind, h("div", { class: "title-line" }, this.title, this.state), this.summary, this.note), h("div", { class: "tools" }, this.capacity, this.annotate, link, shut)),
       this.problem,
       part("p-timeline", h("h3", {}, "Timeline"), this.timeline.element, this.tableFold),
       h("div", { class: "columns" },
@@ -187,7 +189,11 @@ export class Detail {
     const name = nameOf(detail);
     setText(this.title, name);
     setAttr(this.title, "title", name);
-    this.capacity.hidden = !detail.state || !canConfigure(detail);
+    this.capacity.hidden = this.annotate.hidden = !detail.state || !canConfigure(detail);
+    // A pool is called by its label, so that it is no note beside its name.
+    const note = detail.kind === "pool" ? null : detail.label;
+    this.note.hidden = !note;
+    setText(this.note, note ? seen(note) : "");
     setAttr(this.#pane, "aria-label", `Details of ${name}`);
     document.title = `${name} · Leasehold`;
     this.state.hidden = !detail.state;
