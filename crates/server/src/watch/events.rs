@@ -1,7 +1,7 @@
 //! The latest events and their readers.
 //!
 //! ```text
-//!  committer ─ push ─▶ Ring ─ bell ─▶ Reader (a cursor, a filter) ─ frames ─▶ socket
+//!  committer ─ push ─▶ Ring ─ bell ─▶ EventReader (a cursor, a filter) ─ frames ─▶ socket
 //! ```
 //!
 //! A partition has a ring. The rings are every reader's queue: a reader takes as many events as its socket has room for, and is cut when the ring

@@ -33,7 +33,7 @@ const PACE: Duration = Duration::from_millis(10);
 const FRAME_EVENTS_MAX: usize = 64;
 
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct EventReader {
     observer: Arc<Observer>,
     filter: Filter,
     /// Its place in each ring that it reads.
@@ -67,10 +67,10 @@ enum Stage {
     Over,
 }
 
-impl Reader {
+impl EventReader {
     /// A reader that goes on where it was, or begins now. `heads` are the last durable positions of the partitions it
     /// reads. `None` when there are too many.
-    pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, heads: &[Stamp]) -> Option<Reader> {
+    pub(crate) fn new(observer: &Arc<Observer>, subscription: Subscription, heads: &[Stamp]) -> Option<EventReader> {
         let events = &observer.events;
         let permit = Arc::clone(&events.readers).try_acquire_owned().ok()?;
         let Subscription { filter, last_seen, standing, ip } = subscription;
@@ -113,7 +113,7 @@ impl Reader {
         if let Some(reason) = gap {
             wire::gap(&mut greeting, reason, &oldest);
         }
-        Some(Reader {
+        Some(EventReader {
             observer: Arc::clone(observer),
             filter,
             cursors,
@@ -128,7 +128,7 @@ impl Reader {
     }
 
     /// The next piece, once there is one; `None` at the end.
-    pub(crate) async fn next(mut self) -> Option<(Bytes, Reader)> {
+    pub(crate) async fn next(mut self) -> Option<(Bytes, EventReader)> {
         match std::mem::replace(&mut self.stage, Stage::Reading) {
             Stage::Greeting(greeting) => return Some((greeting, self)),
             Stage::Over => return None,

@@ -8,7 +8,7 @@ use leasehold_engine::{Effect, Kind, ResourceKey};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::reader::Reader;
+use super::reader::EventReader;
 use crate::auth::Standing;
 use crate::driver::{Handle, Stamp};
 use crate::faces::{Received, Service, parse_uuid};
@@ -132,12 +132,12 @@ pub(crate) fn answer(
         _ => None,
     };
     let heads: Vec<Stamp> = driver.heads_of(resource).collect();
-    let Some(reader) = Reader::new(observer, subscription, &heads) else {
+    let Some(reader) = EventReader::new(observer, subscription, &heads) else {
         let reason = format!("the limit of {READERS_MAX} readers of events is reached");
         return Err(Problem::unavailable(reason, 1).coded(Code::Overloaded));
     };
     let mut response = response::empty(StatusCode::OK, id);
-    *response.body_mut() = Body::stream(reader, Reader::next);
+    *response.body_mut() = Body::stream(reader, EventReader::next);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     Ok(response)

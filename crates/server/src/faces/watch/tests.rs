@@ -7,7 +7,7 @@ use leasehold_engine::{Effect, Ending, Grant, Kind, ResourceKey, Token, Wall, Wh
 use leasehold_journal::{Epoch, Happened, Position, Retold};
 use proptest::prelude::*;
 
-use super::reader::{HEARTBEAT, Reader};
+use super::reader::{EventReader, HEARTBEAT};
 use super::subscription::{Filter, Subscription};
 use super::wire;
 use crate::driver::{Beginning, Stamp, Witness as _};
@@ -204,18 +204,18 @@ fn observer(events_kept: usize) -> Arc<Observer> {
     Arc::new(observer)
 }
 
-fn reader(observer: &Arc<Observer>, last_seen: Option<&str>) -> Reader {
+fn reader(observer: &Arc<Observer>, last_seen: Option<&str>) -> EventReader {
     let subscription = Subscription {
         filter: Filter::default(),
         last_seen: last_seen.and_then(Bookmark::parse),
         standing: None,
         ip: None,
     };
-    Reader::new(observer, subscription, &HEAD).unwrap()
+    EventReader::new(observer, subscription, &HEAD).unwrap()
 }
 
 /// The lines of the next piece that begin with `field`.
-async fn next(reader: Reader, field: &str) -> (Vec<String>, Reader) {
+async fn next(reader: EventReader, field: &str) -> (Vec<String>, EventReader) {
     let (frame, reader) = reader.next().await.expect("it goes on");
     let text = String::from_utf8(frame.to_vec()).unwrap();
     (text.lines().filter_map(|line| line.strip_prefix(field)).map(|rest| rest.trim().to_owned()).collect(), reader)
@@ -279,7 +279,7 @@ async fn a_reader_that_wants_little_passes_over_the_rest() {
     let observer = observer(10);
     let filter = Filter { kind: Some(Kind::Pool), ..Filter::default() };
     let picky =
-        Reader::new(&observer, Subscription { filter, last_seen: None, standing: None, ip: None }, &HEAD).unwrap();
+        EventReader::new(&observer, Subscription { filter, last_seen: None, standing: None, ip: None }, &HEAD).unwrap();
     let (_, mut picky) = next(picky, "").await;
     for round in 1..=10 {
         push(&observer, round * 5 - 4..=round * 5);
@@ -310,9 +310,9 @@ async fn readers_are_limited_and_make_room_when_they_leave() {
     let mut all: Vec<_> = (0..crate::limits::READERS_MAX).map(|_| reader(&observer, None)).collect();
     assert_eq!(observer.events.readers(), crate::limits::READERS_MAX);
     let subscription = || Subscription { filter: Filter::default(), last_seen: None, standing: None, ip: None };
-    assert!(Reader::new(&observer, subscription(), &HEAD).is_none());
+    assert!(EventReader::new(&observer, subscription(), &HEAD).is_none());
     all.pop();
-    assert!(Reader::new(&observer, subscription(), &HEAD).is_some());
+    assert!(EventReader::new(&observer, subscription(), &HEAD).is_some());
 }
 
 #[test]
@@ -364,7 +364,7 @@ async fn a_reader_of_several_partitions_has_a_place_in_each() {
     let open = |last_seen: Option<&str>, heads: &[Stamp]| {
         let last_seen = last_seen.map(|text| Bookmark::parse(text).unwrap());
         let subscription = Subscription { filter: Filter::default(), last_seen, standing: None, ip: None };
-        Reader::new(&observer, subscription, heads).unwrap()
+        EventReader::new(&observer, subscription, heads).unwrap()
     };
     let (_, all) = next(open(None, &heads), "").await;
     push(0, &[1, 4]);
