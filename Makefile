@@ -37,14 +37,16 @@ packages: ## Build the packages quickly; install, start, upgrade and remove them
 fuzz: ## Coverage-guided fuzzing, a minute a target (installs cargo-fuzz and a nightly toolchain)
 	scripts/fuzz.sh $${FUZZ_SECONDS:-60}
 
-lint: ## Formatting, clippy, names and the sentences of comments and docs, nothing but clean
+lint: ## Formatting, clippy, names, and the sentences and columns of docs, nothing but clean
 	$(CARGO) fmt --all --check
 	scripts/sentences.py
 	scripts/names.py
+	scripts/columns.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 fmt: ## Format everything
 	$(CARGO) fmt --all
+	scripts/columns.py --fix
 
 deny: ## Licences, sources and advisories of dependencies (installs cargo-deny)
 	scripts/deny.sh
