@@ -8,6 +8,7 @@ import { ago, count, exact, KIND_WORD, nameOf, plural, STATE_WORD } from "./form
 import { History } from "./history.js";
 import { icon } from "./icons.js";
 import { Log } from "./log.js";
+import { seen } from "./names.js";
 import { Holders, Queue } from "./people.js";
 import { tick_ms, onTick } from "./ticker.js";
 import { Timeline } from "./timeline.js";

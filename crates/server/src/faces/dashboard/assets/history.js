@@ -152,7 +152,8 @@ export class History {
 
   /** When the client of an event came into the queue, and forgets it; null when that was before the kept history. */
   #arrival(event) {
-    const at = this.#came.findIndex(({ claim, client }) => (claim ?? null) === (event.claim ?? null) && (client ?? null) === (event.client ?? null));
+    const { client, claim, holder } = named(event);
+    const at = this.#came.map(named).findIndex((each) => each.claim === claim && each.client === client && each.holder === holder);
     return at < 0 ? null : this.#came.splice(at, 1)[0];
   }
 
@@ -164,7 +165,7 @@ export class History {
 }
 
 function newHold(token, slot, from, start) {
-  return { token, slot, client: from.client ?? null, claim: from.claim ?? null, metadata: from.metadata, start, end: null, last: start, how: null, isGuessed: false, renewals: 0, gap_s: 0, stretches: [{ state: "active", from: start }] };
+  return { token, slot, ...named(from), metadata: from.metadata, start, end: null, last: start, how: null, isGuessed: false, renewals: 0, gap_s: 0, stretches: [{ state: "active", from: start }] };
 }
 
 function close(hold, at_unix, how) {
@@ -175,8 +176,11 @@ function close(hold, at_unix, how) {
   hold.how = how;
 }
 
+// The names by which callers are told apart: a lock's client, a claim's id, the name that a pool's borrower gave itself.
+const named = ({ client = null, claim = null, holder = null }) => ({ client, claim, holder });
+
 function wait(event, start, how) {
-  return { client: event.client ?? null, claim: event.claim ?? null, token: event.token ?? null, start, end: event.at_unix, how };
+  return { ...named(event), token: event.token ?? null, start, end: event.at_unix, how };
 }
 
 // Claims have no client; their metadata often says who it is.

@@ -345,7 +345,7 @@ export class Timeline {
   }
 }
 
-const keyOf = (item) => (item.waiting ? `w ${item.claim ?? item.client} ${Math.round(item.start)}` : `h ${item.token}`);
+const keyOf = (item) => (item.waiting ? `w ${item.claim ?? item.client ?? item.holder} ${Math.round(item.start)}` : `h ${item.token}`);
 
 // Holders without a name are told apart by lease, so that a hand-over shows.
 function paint(colours, item, label) {
