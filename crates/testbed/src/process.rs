@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,13 +28,27 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A port that is free just now.
+/// Ports that the system hands out by itself begin above these, so that none of its choice comes between.
+const PORTS: std::ops::Range<u32> = 20_000..32_000;
+/// The ports that this process has tried so far.
+static TRIED: AtomicU32 = AtomicU32::new(0);
+
+/// A port that is free just now, and that neither the system nor a later call of this process chooses.
 ///
 /// # Panics
 /// When there is none.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
-    listener.local_addr().expect("it is bound").port()
+    let count = PORTS.end - PORTS.start;
+    for _ in 0..count {
+        // Processes begin at different places, and go on in steps that visit all ports.
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        let place = std::process::id().wrapping_mul(97).wrapping_add(tried.wrapping_mul(7)) % count;
+        let port = u16::try_from(PORTS.start + place).expect("a port");
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("loopback has no free port");
 }
 
 /// A process, killed when this is dropped.

@@ -9,6 +9,8 @@ mod bad_input;
 mod cli;
 mod client;
 mod clock_step;
+#[cfg(target_os = "linux")]
+mod cluster;
 mod commands;
 mod crowd;
 mod cut;

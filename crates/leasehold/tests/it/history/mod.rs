@@ -6,8 +6,8 @@
 //!
 //! That the search can see is shown on the same history: falsified in many ways (`falsify`), it is rejected.
 
-mod falsify;
-mod player;
+pub(crate) mod falsify;
+pub(crate) mod player;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -32,8 +32,10 @@ const GRACE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Service {
     began: Instant,
-    /// Where it listens, and how many processes there were before this one.
-    at: Mutex<(SocketAddr, usize)>,
+    /// Where its processes listen, each with how many there were before it.
+    at: Mutex<Vec<(SocketAddr, usize)>>,
+    /// How long a client waits for an answer: longer than a call waits.
+    pub(crate) patience: Duration,
     pub(crate) pools: Vec<String>,
     pub(crate) resources: Vec<String>,
     pub(crate) jobs: Vec<String>,
@@ -41,11 +43,12 @@ pub(crate) struct Service {
     is_over: AtomicBool,
 }
 
-/// A call as it was written down, and the process it was sent to.
+/// A call as it was written down, the process it was sent to, and the partition that answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Noted {
     pub(crate) op: Op,
     pub(crate) life: usize,
+    pub(crate) partition: Option<u32>,
 }
 
 impl Service {
@@ -53,8 +56,35 @@ impl Service {
         u64::try_from(self.began.elapsed().as_micros()).unwrap()
     }
 
-    pub(crate) fn find(&self) -> (SocketAddr, usize) {
-        *self.at.lock().unwrap()
+    /// A service with three of everything.
+    pub(crate) fn new(patience: Duration) -> Service {
+        let named = |prefix: &str| (0..3).map(|number| format!("{prefix}-{number}")).collect();
+        Service {
+            began: Instant::now(),
+            at: Mutex::default(),
+            patience,
+            pools: (0..3).map(|_| random_uuid()).collect(),
+            resources: named("resource"),
+            jobs: named("job"),
+            answers: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Any of its processes; `None` while there is none.
+    pub(crate) fn find(&self) -> Option<(SocketAddr, usize)> {
+        let at = self.at.lock().unwrap();
+        (!at.is_empty()).then(|| at[rand::random_range(0..at.len())])
+    }
+
+    /// Its processes listen here from now on.
+    pub(crate) fn is_at(&self, at: Vec<(SocketAddr, usize)>) {
+        *self.at.lock().unwrap() = at;
+    }
+
+    /// The clients are to end.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -118,16 +148,9 @@ fn what_clients_hear_can_be_true_without_a_journal() {
 fn play(kills: usize, launch: impl Fn() -> Launch) -> Vec<Op> {
     let launch = || launch().arg("--grace").arg(format!("{}ms", GRACE.as_millis())).start();
     let mut server = launch();
-    let named = |prefix: &str| (0..3).map(|number| format!("{prefix}-{number}")).collect();
-    let service = Service {
-        began: Instant::now(),
-        at: Mutex::new((server.addr, 0)),
-        pools: (0..3).map(|_| random_uuid()).collect(),
-        resources: named("resource"),
-        jobs: named("job"),
-        answers: AtomicU64::new(0),
-        is_over: AtomicBool::new(false),
-    };
+    // Shorter than a process takes to come back.
+    let service = Service::new(Duration::from_millis(400));
+    service.is_at(vec![(server.addr, 0)]);
     let mut gone_us = Vec::new();
     let (notes, server) = std::thread::scope(|scope| {
         let player = |number| Player::new(&service, number);
@@ -140,13 +163,13 @@ fn play(kills: usize, launch: impl Fn() -> Launch) -> Vec<Op> {
             server.kill();
             gone_us.push(service.now_us());
             server = launch();
-            *service.at.lock().unwrap() = (server.addr, life);
+            service.is_at(vec![(server.addr, life)]);
         }
         let enough = service.answers.load(Ordering::Relaxed) + ANSWERS.end;
         until("the clients get answers", PATIENCE, || {
             (service.answers.load(Ordering::Relaxed) >= enough).then_some(())
         });
-        service.is_over.store(true, Ordering::Relaxed);
+        service.end();
         let notes: Vec<Noted> = players.into_iter().flat_map(|player| player.join().unwrap()).collect();
         (notes, server)
     });
@@ -179,7 +202,7 @@ fn count_by_kind(history: &[Op]) -> BTreeMap<Kind, usize> {
 }
 
 /// All that was asked and heard of the same resource, in order, a line each.
-fn about(history: &[Op], suspect: &Op) -> String {
+pub(crate) fn about(history: &[Op], suspect: &Op) -> String {
     let same = |op: &&Op| (op.call.kind(), op.call.resource()) == (suspect.call.kind(), suspect.call.resource());
     let mut ops: Vec<&Op> = history.iter().filter(same).collect();
     ops.sort_by_key(|op| match &op.outcome {

@@ -11,8 +11,6 @@ use super::wire::{self, Request};
 use super::{Noted, Service};
 use crate::support::{Client, random_uuid};
 
-/// Longer than a call waits, shorter than a process takes to come back.
-const PATIENCE: Duration = Duration::from_millis(400);
 /// How many leases, and how many claims, it remembers.
 const REMEMBERED: usize = 2;
 
@@ -36,8 +34,9 @@ impl<'a> Player<'a> {
 
     pub(crate) fn play(mut self) -> Vec<Noted> {
         while !self.service.is_over() {
-            let (addr, life) = self.service.find();
-            let Ok(mut client) = Client::connect(addr) else {
+            let found = self.service.find();
+            let connected = found.and_then(|(addr, life)| Some((Client::connect(addr).ok()?, life)));
+            let Some((mut client, life)) = connected else {
                 // It was killed just now; the next one is about to be there.
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
@@ -70,7 +69,11 @@ impl<'a> Player<'a> {
         let headers: Vec<(&str, &str)> = key.iter().map(|key| ("idempotency-key", key.as_str())).collect();
         let is_cut = rand::random_ratio(1, 150);
         let heard = client.send(method, &target, &headers, body.as_bytes()).and_then(|()| {
-            if is_cut { Err(io::ErrorKind::ConnectionAborted.into()) } else { client.receive_within(PATIENCE) }
+            if is_cut {
+                Err(io::ErrorKind::ConnectionAborted.into())
+            } else {
+                client.receive_within(self.service.patience)
+            }
         });
         let end_us = self.service.now_us();
         let response = match heard {
@@ -79,12 +82,17 @@ impl<'a> Player<'a> {
                 if key.is_some() {
                     self.again = Some((call.clone(), wait_ms));
                 }
-                self.note(life, start_us, call, Outcome::Unknown { gone_us: None });
+                self.note((life, None), start_us, call, Outcome::Unknown { gone_us: None });
                 return unheard.map(|_| ());
             }
         };
         self.service.answers.fetch_add(1, Ordering::Relaxed);
-        let at = response.position().unwrap_or_else(|| panic!("no position in {response:?}"));
+        let partition = response.header("leasehold-partition").map(|number| number.parse().unwrap());
+        let Some(at) = response.position() else {
+            // With several partitions, a call without sense saw none of them.
+            assert!(is_nonsense && response.status == 400, "no position in {response:?}");
+            return Ok(());
+        };
         let answer = if is_nonsense {
             assert_eq!(response.status, 400, "{target} {body} was answered {}", response.json());
             Some(HeardAnswer::Malformed)
@@ -94,13 +102,14 @@ impl<'a> Player<'a> {
         if let Some(answer) = answer {
             self.learn(&call, &answer);
             let stamp = Stamp { epoch: at.epoch, position: at.change };
-            self.note(life, start_us, call, Outcome::Answered { end_us, answer, stamp });
+            self.note((life, partition), start_us, call, Outcome::Answered { end_us, answer, stamp });
         }
         Ok(())
     }
 
-    fn note(&mut self, life: usize, start_us: u64, call: Call, outcome: Outcome) {
-        self.notes.push(Noted { op: Op { client: self.name.clone(), start_us, call, outcome }, life });
+    fn note(&mut self, (life, partition): (usize, Option<u32>), start_us: u64, call: Call, outcome: Outcome) {
+        let op = Op { client: self.name.clone(), start_us, call, outcome };
+        self.notes.push(Noted { op, life, partition });
     }
 
     /// Remembers what it was told of, to come back to it.

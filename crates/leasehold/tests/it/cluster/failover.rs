@@ -1,0 +1,169 @@
+//! Leases through failovers, and how long those take.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::world::{NODES, World};
+use crate::support::{Client, Response, machine_to_itself, report, until};
+
+/// Asks one node after the other until one answers with something else than 502 or 503.
+fn insist(addresses: &[SocketAddr], method: &str, target: &str, within: Duration) -> Response {
+    let mut nth = 0;
+    until(&format!("{method} {target} is answered"), within, || {
+        nth += 1;
+        let mut client = Client::connect(addresses[nth % addresses.len()]).ok()?;
+        client.send(method, target, &[], b"").ok()?;
+        client.receive_within(Duration::from_secs(6)).ok().filter(|response| !matches!(response.status, 502 | 503))
+    })
+}
+
+fn percentile(sorted_ms: &[u128], percent: usize) -> u128 {
+    sorted_ms[(sorted_ms.len() * percent / 100).min(sorted_ms.len() - 1)]
+}
+
+fn others(world: &World, n: usize) -> Vec<SocketAddr> {
+    (0..NODES).filter(|other| *other != n).map(|other| world.addr(other)).collect()
+}
+
+/// Ten owners die or stop in a row: a lease that is renewed is never lost, one that is not ends in bounded time, and the
+/// first grant after each is soon.
+#[test]
+fn leases_live_through_ten_failovers() {
+    let _machine = machine_to_itself();
+    let mut world = World::start();
+    let all = |world: &World| (0..NODES).map(|n| world.addr(n)).collect::<Vec<_>>();
+    let kept = "/lock?job=kept&client=holder&ttl=15s";
+    let first = insist(&all(&world), "POST", kept, Duration::from_secs(10)).expect(200);
+    let (token, partition) = (first.number("token"), first.header("leasehold-partition").unwrap().parse().unwrap());
+    let (mut killed_ms, mut stopped_ms) = (Vec::new(), Vec::new());
+    let unrenewed_at = Instant::now();
+    let unrenewed =
+        insist(&all(&world), "POST", "/lock?job=left&client=gone&ttl=5s", Duration::from_secs(10)).expect(200);
+    assert_eq!(unrenewed.text("message"), "acquired");
+    for round in 0..10 {
+        let owner = world.owner_of(partition);
+        let rest = others(&world, owner);
+        let is_killed = round % 2 == 0;
+        if is_killed {
+            world.kill(owner);
+        } else {
+            world.signal(owner, Signal::STOP);
+        }
+        let struck_at = Instant::now();
+        let renewed = insist(&rest, "POST", kept, Duration::from_secs(14)).expect(200);
+        let took_ms = struck_at.elapsed().as_millis();
+        if is_killed { &mut killed_ms } else { &mut stopped_ms }.push(took_ms);
+        assert_eq!((renewed.text("message").as_str(), renewed.number("token")), ("renewed", token), "round {round}");
+        if is_killed {
+            world.launch(owner);
+        } else {
+            world.signal(owner, Signal::CONT);
+        }
+        world.settle();
+        insist(&all(&world), "POST", kept, Duration::from_secs(14)).expect(200);
+    }
+    // Ten outages of a few seconds each are charged to no lease, and nothing else is added to it.
+    let left = until("the lease that was not renewed ends", Duration::from_secs(60), || {
+        let seen = insist(&all(&world), "GET", "/lock?job=left", Duration::from_secs(10)).expect(200);
+        (seen.text("holder").is_empty() || seen.json()["is_expired"] == true).then(|| unrenewed_at.elapsed())
+    });
+    assert!(left >= Duration::from_secs(5), "{left:?}");
+    killed_ms.sort_unstable();
+    stopped_ms.sort_unstable();
+    report(format_args!(
+        "cluster: ten failovers, a renewed lease kept its token; first answer of the new owner after kill -9 {killed_ms:?} ms \
+         (p50 {}), after SIGSTOP {stopped_ms:?} ms (p50 {})",
+        percentile(&killed_ms, 50),
+        percentile(&stopped_ms, 50),
+    ));
+}
+
+/// A stopped owner has questions in its sockets when it wakes: what it answers is what its successor decided, or nothing.
+#[test]
+fn a_stopped_owner_that_wakes_tells_no_old_story() {
+    let _machine = machine_to_itself();
+    let world = World::start();
+    let anywhere: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
+    let took = insist(&anywhere, "POST", "/lock?job=story&client=old&ttl=2s", Duration::from_secs(10)).expect(200);
+    let (old, partition) = (took.number("token"), took.header("leasehold-partition").unwrap().parse().unwrap());
+    let owner = world.owner_of(partition);
+    world.signal(owner, Signal::STOP);
+    let ask = |method: &str, target: &str| {
+        let mut client = Client::connect(world.addr(owner)).unwrap();
+        client.send(method, target, &[], b"").unwrap();
+        client
+    };
+    // The kernel takes them in; the process does not see them before it wakes.
+    let fence = format!("/v1/fence?resource=lock:story&token={old}");
+    let mut seen = ask("GET", "/lock?job=story");
+    let mut renewed = ask("POST", &format!("/lock?job=story&client=old&ttl=2s&token={old}"));
+    let mut fenced = ask("GET", &fence);
+    let new = until("another client has the lock", Duration::from_secs(30), || {
+        let rest = others(&world, owner);
+        let got = insist(&rest, "POST", "/lock?job=story&client=new&ttl=60s", Duration::from_secs(14));
+        (got.status == 200).then(|| got.number("token"))
+    });
+    assert!(new > old);
+    world.signal(owner, Signal::CONT);
+    let patience = Duration::from_secs(20);
+    let told = seen.receive_within(patience).unwrap();
+    if told.status == 200 {
+        assert_eq!((told.text("holder").as_str(), told.number("token")), ("new", new), "{}", told.json());
+    } else {
+        assert!(matches!(told.status, 502 | 503), "{}", told.json());
+    }
+    let told = renewed.receive_within(patience).unwrap();
+    assert!(matches!(told.status, 409 | 502 | 503), "a lost lock was renewed: {}", told.json());
+    let told = fenced.receive_within(patience).unwrap();
+    assert!(told.status != 200 || told.json()["current"] == false, "{}", told.json());
+    world.settle();
+    report(format_args!("cluster: a stopped owner woke with GET, renew and /v1/fence waiting, and told no old story"));
+}
+
+/// Every node is told to end and started again, one after the other, while clients work: one that tries again at another
+/// node has every call done.
+#[test]
+fn a_rolling_restart_fails_no_call_for_a_client_that_tries_again() {
+    let _machine = machine_to_itself();
+    let mut world = World::start();
+    let at = std::sync::Mutex::new((0..NODES).map(|n| world.addr(n)).collect::<Vec<_>>());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let work = |number: usize| {
+        let (mut calls, mut longest) = (0_u64, Duration::ZERO);
+        while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+            for method in ["POST", "DELETE"] {
+                let addresses = at.lock().unwrap().clone();
+                let began = Instant::now();
+                let target = format!("/lock?job=roll-{number}&client=c{number}&ttl=30s");
+                let target = if method == "DELETE" { target.replace("&ttl=30s", "") } else { target };
+                let told = insist(&addresses, method, &target, Duration::from_secs(15));
+                // A release that was repeated found nothing left to release.
+                assert!(told.status == 200 || method == "DELETE" && told.status == 403, "{}", told.json());
+                longest = longest.max(began.elapsed());
+                calls += 1;
+            }
+        }
+        (calls, longest)
+    };
+    let (calls, longest) = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|number| scope.spawn(move || work(number))).collect();
+        for n in 0..NODES {
+            at.lock().unwrap().retain(|addr| *addr != world.nodes[n].server.as_ref().unwrap().addr);
+            world.terminate(n);
+            world.launch(n);
+            at.lock().unwrap().push(world.addr(n));
+            world.settle();
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .fold((0, Duration::ZERO), |(sum, most), (calls, longest)| (sum + calls, most.max(longest)))
+    });
+    assert!(calls > 30, "{calls}");
+    report(format_args!(
+        "cluster: rolling restart of three nodes, {calls} calls, none failed, the longest took {longest:?}"
+    ));
+}

@@ -1,0 +1,222 @@
+//! A cluster of real processes: three nodes on three etcd members, with every connection through a proxy, while nodes and
+//! members are killed, stopped and cut off. The answers that clients heard from all nodes are searched for a world in
+//! which all of them are true, partition by partition. `LEASEHOLD_CLUSTER_FAULTS` asks for more than the usual number.
+
+mod failover;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use leasehold_history::{Kind, Op, Outcome, Rules, search};
+use leasehold_testbed::{Flow, Way};
+use rustix::process::Signal;
+
+use crate::history::player::Player;
+use crate::history::{Noted, Service};
+use crate::support::{machine_to_itself, report};
+use world::{NODES, World};
+
+const FAULTS: usize = 40;
+const OPERATIONS: u64 = 40_000;
+const CLIENTS: usize = 8;
+const GRACE_US: u64 = 200_000;
+/// Longer than a failover.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(4);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    NodeKilled,
+    NodeStopped,
+    NodeEnded,
+    MemberKilled,
+    LeaderStopped,
+    LinksCut,
+    LinksOneWay,
+    StoreCut,
+    StoreOneWay,
+    RepliesLost,
+    StoreAway,
+}
+
+const ALL: [Fault; 11] = [
+    Fault::NodeKilled,
+    Fault::NodeStopped,
+    Fault::NodeEnded,
+    Fault::MemberKilled,
+    Fault::LeaderStopped,
+    Fault::LinksCut,
+    Fault::LinksOneWay,
+    Fault::StoreCut,
+    Fault::StoreOneWay,
+    Fault::RepliesLost,
+    Fault::StoreAway,
+];
+
+#[test]
+fn what_clients_of_a_cluster_hear_can_be_true() {
+    let _machine = machine_to_itself();
+    let asked = std::env::var("LEASEHOLD_CLUSTER_FAULTS").map_or(FAULTS, |text| text.parse().unwrap());
+    let faults = asked.max(ALL.len());
+    let began = Instant::now();
+    let mut world = World::start();
+    let service = Service::new(CLIENT_PATIENCE);
+    service.is_at(world.addresses());
+    let mut rounds_us = Vec::new();
+    let mut struck = BTreeMap::<Fault, usize>::new();
+    let notes: Vec<Noted> = std::thread::scope(|scope| {
+        let player = |number| Player::new(&service, number);
+        let players: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || player(number).play())).collect();
+        for round in 0..faults {
+            let fault = if round < ALL.len() { ALL[round] } else { ALL[rand::random_range(0..ALL.len())] };
+            *struck.entry(fault).or_default() += 1;
+            strike(&mut world, &service, fault);
+            service.is_at(world.addresses());
+            // Enough for calls of before to be over: those that were given up, too.
+            let pause_ms = rand::random_range(1_000..2_500);
+            sleep(Duration::from_millis(pause_ms));
+            rounds_us.push(service.now_us());
+        }
+        let per_round = OPERATIONS / FAULTS as u64;
+        while service.answers.load(Ordering::Relaxed) < per_round * faults as u64 {
+            sleep(Duration::from_millis(50));
+        }
+        world.settle();
+        service.end();
+        players.into_iter().flat_map(|player| player.join().unwrap()).collect()
+    });
+    rounds_us.push(service.now_us());
+    for n in 0..NODES {
+        world.terminate(n);
+    }
+    let played = began.elapsed();
+    judge(notes, &rounds_us, &struck, played);
+}
+
+fn strike(world: &mut World, service: &Service, fault: Fault) {
+    let n = rand::random_range(0..NODES);
+    let for_a_while = |from_ms: u64, to_ms: u64| sleep(Duration::from_millis(rand::random_range(from_ms..to_ms)));
+    match fault {
+        Fault::NodeKilled => {
+            world.kill(n);
+            service.is_at(world.addresses());
+            for_a_while(500, 2_500);
+            world.launch(n);
+        }
+        Fault::NodeEnded => {
+            world.terminate(n);
+            service.is_at(world.addresses());
+            world.launch(n);
+        }
+        Fault::NodeStopped => {
+            world.signal(n, Signal::STOP);
+            for_a_while(500, 5_000);
+            world.signal(n, Signal::CONT);
+        }
+        Fault::MemberKilled => {
+            let member = rand::random_range(0..3);
+            world.etcd.kill(member);
+            for_a_while(200, 1_500);
+            world.etcd.restart(member);
+        }
+        Fault::LeaderStopped => {
+            let leader = world.etcd.leader();
+            world.etcd.stop(leader);
+            for_a_while(500, 2_500);
+            world.etcd.wake(leader);
+        }
+        Fault::LinksCut => {
+            world.nodes[n].links.set_both(Flow::Stall);
+            world.nodes[n].links.cut();
+            for_a_while(200, 3_000);
+            world.nodes[n].links.set_both(Flow::Pass);
+        }
+        Fault::LinksOneWay => {
+            let way = if rand::random() { Way::Request } else { Way::Reply };
+            world.nodes[n].links.set(way, Flow::Stall);
+            for_a_while(500, 4_500);
+            world.nodes[n].links.set_both(Flow::Pass);
+        }
+        Fault::StoreCut => {
+            world.store_flow(n, None, Flow::Stall);
+            for_a_while(500, 5_000);
+            world.store_flow(n, None, Flow::Pass);
+        }
+        Fault::StoreOneWay => {
+            let way = if rand::random() { Way::Request } else { Way::Reply };
+            world.store_flow(n, Some(way), Flow::Stall);
+            for_a_while(500, 5_000);
+            world.store_flow(n, None, Flow::Pass);
+        }
+        Fault::RepliesLost => {
+            for _ in 0..3 {
+                world.store_flow(n, Some(Way::Reply), Flow::CutBefore);
+                for_a_while(20, 200);
+                world.store_flow(n, None, Flow::Pass);
+                for_a_while(20, 200);
+            }
+        }
+        Fault::StoreAway => {
+            (0..NODES).for_each(|n| world.store_flow(n, None, Flow::Stall));
+            for_a_while(500, 4_000);
+            (0..NODES).for_each(|n| world.cut_store(n));
+            (0..NODES).for_each(|n| world.store_flow(n, None, Flow::Pass));
+        }
+    }
+}
+
+/// A call without an answer is over two rounds later: its process is gone by then, or has heard that its caller left.
+fn over_us(start_us: u64, rounds_us: &[u64]) -> u64 {
+    let round = rounds_us.partition_point(|end_us| *end_us < start_us);
+    rounds_us[(round + 2).min(rounds_us.len() - 1)]
+}
+
+/// Divides the history by partition, and searches each.
+fn judge(notes: Vec<Noted>, rounds_us: &[u64], struck: &BTreeMap<Fault, usize>, played: Duration) {
+    let mut places: BTreeMap<(Kind, String), u32> = BTreeMap::new();
+    for noted in &notes {
+        if let Some(partition) = noted.partition {
+            let key = (noted.op.call.kind(), noted.op.call.resource().to_owned());
+            let known = *places.entry(key).or_insert(partition);
+            assert_eq!(known, partition, "a resource is in one partition: {:?}", noted.op);
+        }
+    }
+    let mut histories: BTreeMap<u32, Vec<Op>> = BTreeMap::new();
+    for Noted { mut op, .. } in notes {
+        if let Outcome::Unknown { gone_us } = &mut op.outcome {
+            *gone_us = Some(over_us(op.start_us, rounds_us));
+        }
+        let key = (op.call.kind(), op.call.resource().to_owned());
+        if let Some(partition) = places.get(&key) {
+            histories.entry(*partition).or_default().push(op);
+        }
+    }
+    let rules = Rules { grace_us: GRACE_US, ..Rules::default() };
+    let (mut answered, mut unknown, mut worlds) = (0, 0, 0);
+    let searching = Instant::now();
+    for (partition, history) in &histories {
+        let searched = search(history, rules).unwrap_or_else(|contradiction| {
+            let suspect = &history[contradiction.op];
+            let file = std::env::temp_dir().join(format!("leasehold-cluster-history-{partition}.txt"));
+            std::fs::write(&file, crate::history::about(history, suspect)).unwrap();
+            panic!("partition {partition}: {contradiction}\n{suspect:?}\nall about it is in {}", file.display());
+        });
+        answered += searched.answered;
+        unknown += searched.unknown;
+        worlds += searched.worlds;
+    }
+    let kinds: Vec<String> = struck.iter().map(|(fault, times)| format!("{fault:?} {times}")).collect();
+    report(format_args!(
+        "cluster: {answered} answers of three nodes on three etcd members and {unknown} of unknown outcome, {CLIENTS} \
+         clients, {} faults ({}), {:.0} s; {worlds} worlds searched in {:.1} s in {} partitions, all of it can be true",
+        struck.values().sum::<usize>(),
+        kinds.join(", "),
+        played.as_secs_f64(),
+        searching.elapsed().as_secs_f64(),
+        histories.len(),
+    ));
+    let largest = histories.values().max_by_key(|history| history.len()).unwrap();
+    crate::history::falsify::is_always_noticed(largest, rules);
+}

@@ -1,0 +1,132 @@
+//! Three nodes on three etcd members, every connection through a proxy: from each node to each member, between nodes, and
+//! between members.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use leasehold_testbed::{Etcd, EtcdOptions, Flow, Proxy, Way, free_port};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Client, Launch, PATIENCE, Server, until};
+
+pub(super) const NODES: usize = 3;
+
+pub(super) struct World {
+    pub(super) etcd: Etcd,
+    pub(super) nodes: Vec<Node>,
+    /// Processes started so far.
+    pub(super) lives: usize,
+}
+
+pub(super) struct Node {
+    pub(super) server: Option<Server>,
+    pub(super) life: usize,
+    /// To each member.
+    store: Vec<Proxy>,
+    /// In front of it for the other nodes.
+    pub(super) links: Proxy,
+    peer_port: u16,
+}
+
+impl World {
+    pub(super) fn start() -> World {
+        let etcd = Etcd::start(EtcdOptions { members: 3, has_peer_proxies: true, ..EtcdOptions::default() });
+        let node = || {
+            let peer_port = free_port();
+            let store = etcd.members().iter().map(|member| Proxy::start(member.client)).collect();
+            let links = Proxy::start(SocketAddr::from(([127, 0, 0, 1], peer_port)));
+            Node { server: None, life: 0, store, links, peer_port }
+        };
+        let nodes = (0..NODES).map(|_| node()).collect();
+        let mut world = World { etcd, nodes, lives: 0 };
+        for n in 0..NODES {
+            world.launch(n);
+        }
+        world.settle();
+        world
+    }
+
+    /// Starts a node and waits until it serves.
+    pub(super) fn launch(&mut self, n: usize) {
+        let node = &self.nodes[n];
+        let hosts: Vec<String> = node.store.iter().map(|proxy| proxy.addr().to_string()).collect();
+        let store = format!("etcd://{}/test", hosts.join(","));
+        let listen = format!("127.0.0.1:{}", node.peer_port);
+        let advertise = node.links.addr().to_string();
+        let launch = Launch::with(&["--listen", "127.0.0.1:0", "--store", &store, "--peer-listen", &listen]);
+        let server = launch.arg("--advertise").arg(&advertise).arg("--grace").arg("200ms").start();
+        self.lives += 1;
+        self.nodes[n].life = self.lives;
+        self.nodes[n].server = Some(server);
+    }
+
+    /// Waits until every partition has an owner that says so, and every node is alive.
+    pub(super) fn settle(&self) {
+        until("the cluster is whole", PATIENCE * 2, || {
+            let statuses: Vec<Value> = (0..NODES).map(|n| self.status(n)).collect::<Option<_>>()?;
+            let is_whole = statuses.iter().all(|status| {
+                let nodes = status["nodes"].as_array().unwrap();
+                nodes.iter().filter(|node| node["state"] == "alive" && node["linked"] == true).count() == NODES
+            });
+            let served: usize = statuses.iter().map(|status| served(status).len()).sum();
+            (is_whole && served == statuses[0]["partitions"].as_array().unwrap().len()).then_some(())
+        });
+    }
+
+    pub(super) fn status(&self, n: usize) -> Option<Value> {
+        let mut client = Client::connect(self.nodes[n].server.as_ref()?.addr).ok()?;
+        client.send("GET", "/v1/cluster", &[], b"").ok()?;
+        Some(client.receive_within(Duration::from_secs(2)).ok()?.json())
+    }
+
+    /// Where each node that runs listens.
+    pub(super) fn addresses(&self) -> Vec<(SocketAddr, usize)> {
+        self.nodes.iter().filter_map(|node| Some((node.server.as_ref()?.addr, node.life))).collect()
+    }
+
+    pub(super) fn addr(&self, n: usize) -> SocketAddr {
+        self.nodes[n].server.as_ref().unwrap().addr
+    }
+
+    /// The node that serves this partition, once one does.
+    pub(super) fn owner_of(&self, partition: u64) -> usize {
+        until("the partition is served", PATIENCE, || {
+            (0..NODES).find(|n| self.status(*n).is_some_and(|status| served(&status).contains(&partition)))
+        })
+    }
+
+    pub(super) fn kill(&mut self, n: usize) {
+        self.nodes[n].server.take().unwrap().kill();
+    }
+
+    /// Ends a node in an orderly way.
+    pub(super) fn terminate(&mut self, n: usize) {
+        let (status, log) = self.nodes[n].server.take().unwrap().stop(Signal::TERM);
+        assert!(status.success(), "{log}");
+    }
+
+    pub(super) fn signal(&self, n: usize, signal: Signal) {
+        self.nodes[n].server.as_ref().unwrap().signal(signal);
+    }
+
+    /// Treats what goes between a node and the store so, one way or both.
+    pub(super) fn store_flow(&self, n: usize, way: Option<Way>, flow: Flow) {
+        for proxy in &self.nodes[n].store {
+            match way {
+                Some(way) => proxy.set(way, flow),
+                None => proxy.set_both(flow),
+            }
+        }
+    }
+
+    pub(super) fn cut_store(&self, n: usize) {
+        self.nodes[n].store.iter().for_each(Proxy::cut);
+    }
+}
+
+fn served(status: &Value) -> Vec<u64> {
+    let partitions = status["partitions"].as_array().unwrap();
+    let here = partitions.iter().filter(|partition| partition["here"] == true);
+    here.map(|partition| partition["partition"].as_u64().unwrap()).collect()
+}
