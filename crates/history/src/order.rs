@@ -47,6 +47,9 @@ fn rank(op: &Op) -> (u8, u64) {
             (HeardAnswer::Held { token, .. }, _) => (3, *token),
             (HeardAnswer::Active { .. }, Call::Update { .. }) => (3, 0),
             (HeardAnswer::Waiting { .. }, _) => (4, 0),
+            // An answer says what is left of a lease when it leaves. One that left after the end shows the state of the
+            // same position as one that left before, and comes after it.
+            (HeardAnswer::LockSeen { is_expired: true, .. }, _) => (5, 1),
             _ => (5, 0),
         },
         Outcome::Unknown { .. } => (6, 0),

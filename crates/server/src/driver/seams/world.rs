@@ -509,7 +509,9 @@ impl Witness for Unwatched {
     fn begin(&self, _: Beginning) {}
     fn happened(&self, _: &[Happened]) {}
     fn record(&self, _: u32, _: &[Happened], _: &Totals) {}
-    fn appended(&self, _: &Batch, _: Duration) {}
+    fn join(&self, _: u32, _: [u8; 32], _: Wall) {}
+    fn gap(&self, _: u32, _: Position, _: Wall) {}
+    fn appended(&self, _: u64, _: usize, _: Duration) {}
     fn store(&self, _: u32, _: Sizes, _: u64, _: bool) {}
     fn checkpointed(&self) {}
     fn close(&self) {}
