@@ -14,6 +14,9 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 # Files of service managers are checked by their own tools.
 command -v systemd-analyze >/dev/null || missing+=(systemd)
 command -v etcd >/dev/null || missing+=(etcd-server)
+[ -d /usr/lib/postgresql ] || command -v initdb >/dev/null || missing+=(postgresql)
+# A pooler, which the store on PostgreSQL refuses.
+command -v pgbouncer >/dev/null || missing+=(pgbouncer)
 python3 -c "import yaml" 2>/dev/null || missing+=(python3 python3-yaml)
 python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)
 
@@ -36,7 +39,7 @@ sudo=""
 $sudo apt-get update -qq
 if [ ${#missing[@]} -gt 0 ]; then
     echo "installing: ${missing[*]}"
-    # RUNLEVEL=1 keeps packages from starting their services: the tests start etcd themselves.
+    # RUNLEVEL=1 keeps packages from starting their services: the tests start etcd and PostgreSQL themselves.
     $sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
 fi
 if [ $wants_promtool = yes ]; then

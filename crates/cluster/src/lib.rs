@@ -12,6 +12,8 @@ pub mod conformance;
 mod follower;
 mod hash;
 mod ids;
+#[cfg(feature = "conformance")]
+pub mod kit;
 mod map;
 mod message;
 mod node;

@@ -1,23 +1,22 @@
 //! The address of a store, `etcd://h1:2379,h2:2379/prefix?option=value`: parsed once, with a sentence for whatever is
 //! wrong in it. No password is part of it, as command lines can be read by others.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use percent_encoding::percent_decode_str;
-use thiserror::Error;
+pub use leasehold_dial::{AddressError, Endpoint, TlsFiles};
+use leasehold_dial::{Kind, Options, distinct, endpoint, wrong};
 
 pub(crate) const SCHEME: &str = "etcd://";
-const PORT: u16 = 2379;
-const ENDPOINTS_MAX: usize = 16;
-const HOST_BYTES_MAX: usize = 253;
 const PREFIX_BYTES_MAX: usize = 128;
 const QUOTA_DEFAULT_BYTES: u64 = 2 << 30;
-const QUOTA_MIN_BYTES: u64 = 16 << 20;
-const QUOTA_MAX_BYTES: u64 = 1 << 40;
-const OPTIONS: &str = "ca, cert, compact, key, password-file, quota, tls, user";
+const KIND: Kind = Kind {
+    store: "an etcd store",
+    example: "etcd://h1:2379,h2:2379/prefix",
+    port: 2379,
+    options: "ca, cert, compact, key, password-file, quota, tls, user",
+};
 
 /// One store: where etcd is, and which keys are ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,24 +37,6 @@ pub struct Address {
     pub quota_bytes: u64,
 }
 
-/// A host and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// A name or an address, without brackets.
-    pub host: String,
-    /// The port for clients.
-    pub port: u16,
-}
-
-/// The files of TLS. Without a CA file, the certificates count that the system trusts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Authorities of the members' certificates.
-    pub ca: Option<PathBuf>,
-    /// Our certificate and its key.
-    pub own: Option<(PathBuf, PathBuf)>,
-}
-
 /// A user of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -65,21 +46,12 @@ pub struct User {
     pub password_file: PathBuf,
 }
 
-/// The part of an address that cannot be used, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct AddressError(String);
-
-fn wrong<T>(sentence: impl Into<String>) -> Result<T, AddressError> {
-    Err(AddressError(sentence.into()))
-}
-
 impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
-            return wrong(format!("an etcd store begins with {SCHEME}, as in {SCHEME}h1:2379,h2:2379/prefix"));
+            return wrong(format!("an etcd store begins with {SCHEME}, as in {}", KIND.example));
         };
         if rest.contains('#') {
             return wrong("an etcd store has no fragment; write # as %23");
@@ -92,56 +64,19 @@ impl FromStr for Address {
                  password is in a list of processes",
             );
         }
-        let endpoints = hosts.split(',').map(endpoint).collect::<Result<Vec<_>, _>>()?;
-        if endpoints.len() > ENDPOINTS_MAX {
-            return wrong(format!("an etcd store has {} hosts; at most {ENDPOINTS_MAX} are used", endpoints.len()));
-        }
-        if let Some(twice) = endpoints.iter().enumerate().find(|(at, one)| endpoints[..*at].contains(one)) {
-            return wrong(format!("the host {} is named twice", twice.1));
-        }
-        let mut options = options(query)?;
+        let endpoints = hosts.split(',').map(|text| endpoint(&KIND, text)).collect::<Result<Vec<_>, _>>()?;
+        let mut options = Options::parse(&KIND, query)?;
         let address = Address {
-            endpoints,
+            endpoints: distinct(&KIND, endpoints)?,
             prefix: prefix(path)?,
-            tls: tls(&mut options)?,
+            tls: options.tls()?,
             user: user(&mut options)?,
-            compacts: compacts(options.remove("compact").as_deref())?,
-            quota_bytes: options.remove("quota").map_or(Ok(QUOTA_DEFAULT_BYTES), |text| quota(&text))?,
+            compacts: compacts(options.take("compact").as_deref())?,
+            quota_bytes: options.quota_bytes()?.unwrap_or(QUOTA_DEFAULT_BYTES),
         };
-        match options.into_keys().next() {
-            Some(unknown) => wrong(format!("an etcd store has no option {unknown:?}; it has {OPTIONS}")),
-            None => Ok(address),
-        }
+        options.finish()?;
+        Ok(address)
     }
-}
-
-fn endpoint(text: &str) -> Result<Endpoint, AddressError> {
-    if text.is_empty() {
-        return wrong(format!("an etcd store has a host without a name; write {SCHEME}h1:2379,h2:2379/prefix"));
-    }
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((host, "")) => (host, None),
-            Some((host, port)) if port.starts_with(':') => (host, Some(&port[1..])),
-            _ => return wrong(format!("the host {text:?} has a bracket that is not closed, as in [::1]:2379")),
-        },
-        None if text.matches(':').count() > 1 => {
-            return wrong(format!("the host {text:?} is an IPv6 address; put it into brackets, as in [::1]:2379"));
-        }
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    let is_named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-    if host.is_empty() || host.len() > HOST_BYTES_MAX || !host.chars().all(is_named) {
-        return wrong(format!("the host {text:?} is no name and no address"));
-    }
-    let port = match port {
-        None => PORT,
-        Some(port) => match port.parse() {
-            Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => number,
-            _ => return wrong(format!("the port of the host {text:?} is not in 1…65535")),
-        },
-    };
-    Ok(Endpoint { host: host.to_owned(), port })
 }
 
 fn prefix(path: &str) -> Result<String, AddressError> {
@@ -162,45 +97,8 @@ fn prefix(path: &str) -> Result<String, AddressError> {
     Ok(format!("/{path}"))
 }
 
-fn options(query: &str) -> Result<BTreeMap<String, String>, AddressError> {
-    let mut options = BTreeMap::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let Some((name, value)) = pair.split_once('=') else {
-            return wrong(format!("the option {pair:?} has no value; write {pair}=…"));
-        };
-        let Ok(value) = percent_decode_str(value).decode_utf8() else {
-            return wrong(format!("the value of the option {name:?} is not UTF-8"));
-        };
-        if value.is_empty() {
-            return wrong(format!("the option {name:?} is empty"));
-        }
-        if options.insert(name.to_owned(), value.into_owned()).is_some() {
-            return wrong(format!("the option {name:?} is given twice"));
-        }
-    }
-    Ok(options)
-}
-
-fn tls(options: &mut BTreeMap<String, String>) -> Result<Option<TlsFiles>, AddressError> {
-    let ca = options.remove("ca").map(PathBuf::from);
-    let own = match (options.remove("cert"), options.remove("key")) {
-        (None, None) => None,
-        (Some(cert), Some(key)) => Some((PathBuf::from(cert), PathBuf::from(key))),
-        (Some(_), None) => return wrong("the option \"cert\" needs \"key\", the file of its private key"),
-        (None, Some(_)) => return wrong("the option \"key\" needs \"cert\", the file of its certificate"),
-    };
-    let has_files = ca.is_some() || own.is_some();
-    match options.remove("tls").as_deref() {
-        Some("off") if has_files => wrong("the options \"ca\", \"cert\" and \"key\" are for TLS, and tls=off"),
-        Some("off") => Ok(None),
-        None if !has_files => Ok(None),
-        Some("on") | None => Ok(Some(TlsFiles { ca, own })),
-        Some(other) => wrong(format!("the option \"tls\" is {other:?}; it can be on or off")),
-    }
-}
-
-fn user(options: &mut BTreeMap<String, String>) -> Result<Option<User>, AddressError> {
-    match (options.remove("user"), options.remove("password-file")) {
+fn user(options: &mut Options) -> Result<Option<User>, AddressError> {
+    match (options.take("user"), options.take("password-file")) {
         (None, None) => Ok(None),
         (Some(name), Some(file)) => Ok(Some(User { name, password_file: PathBuf::from(file) })),
         (Some(_), None) => {
@@ -215,29 +113,6 @@ fn compacts(option: Option<&str>) -> Result<bool, AddressError> {
         None | Some("auto") => Ok(true),
         Some("never") => Ok(false),
         Some(other) => wrong(format!("the option \"compact\" is {other:?}; it can be auto or never")),
-    }
-}
-
-fn quota(text: &str) -> Result<u64, AddressError> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit_bytes = match unit {
-        "" => Some(1),
-        "MiB" => Some(1 << 20),
-        "GiB" => Some(1 << 30),
-        _ => None,
-    };
-    let bytes = unit_bytes.and_then(|unit| number.parse::<u64>().ok()?.checked_mul(unit));
-    match bytes {
-        Some(bytes) if (QUOTA_MIN_BYTES..=QUOTA_MAX_BYTES).contains(&bytes) => Ok(bytes),
-        _ => wrong(format!("the option \"quota\" is {text:?}; it can be 16MiB to 1024GiB, or as many bytes")),
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Endpoint { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 

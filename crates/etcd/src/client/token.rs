@@ -2,10 +2,10 @@
 //! asked for.
 
 use std::fmt;
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_dial::first_line;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tonic::Status;
@@ -17,7 +17,6 @@ use crate::address::User;
 use crate::error::EtcdRefusal;
 use crate::wire::AuthenticateRequest;
 
-const PASSWORD_BYTES_MAX: usize = 4096;
 /// etcd hashes the password slowly on purpose, which on a busy member takes longer than an attempt.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -42,17 +41,8 @@ enum Token {
 
 impl Tokens {
     pub(super) fn new(user: &User) -> Result<Tokens, EtcdRefusal> {
-        let file = user.password_file.display();
-        let text = fs::read_to_string(&user.password_file)
-            .map_err(|error| EtcdRefusal::Setting(format!("the password file {file} cannot be read: {error}")))?;
-        let password = text.lines().next().unwrap_or_default();
-        if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
-            let bytes = password.len();
-            return Err(EtcdRefusal::Setting(format!(
-                "the first line of the password file {file} has {bytes} bytes; a password has 1 to {PASSWORD_BYTES_MAX}"
-            )));
-        }
-        let (name, password) = (user.name.clone(), password.to_owned());
+        let password = first_line(&user.password_file).map_err(|error| EtcdRefusal::Setting(error.to_string()))?;
+        let name = user.name.clone();
         Ok(Tokens(Arc::new(Inner { name, password, current: Mutex::new(Token::None) })))
     }
 

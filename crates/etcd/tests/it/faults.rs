@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use leasehold_cluster::{Landing, Link, SharedError, SharedStore};
-use leasehold_etcd::{Address, EtcdStore};
+use leasehold_etcd::Address;
 use leasehold_testbed::{Etcd, EtcdOptions, Flow, Proxy, Way};
 
-use super::common::{SECOND, Stream, address, bury, joined, node, persist, read_all, runtime, take};
+use super::common::{Chain, SECOND, address, bury, joined, node, persist, read_all, runtime, settle, take};
 
 /// Proxies in front of each member.
 fn proxied(etcd: &Etcd) -> (Vec<Proxy>, Address) {
@@ -22,7 +22,7 @@ fn an_append_whose_reply_is_lost_is_durable_and_there_once() {
     let (proxies, address) = proxied(&etcd);
     runtime().block_on(async {
         let store = joined(&address, 1).await;
-        let mut stream = Stream::new(take(&store, 0, 1).await);
+        let mut stream = Chain::new(take(&store, 0, 1).await);
         let first = stream.next(1);
         assert_eq!(persist(&store, &first).await, Landing::Durable);
         let error = store.append(vec![first.clone(), first]).await.unwrap_err();
@@ -58,7 +58,7 @@ fn an_append_that_arrives_after_the_taking_never_lands() {
     let direct: Address = address.to_string().replace(&proxies[0].addr().to_string(), &etcd.hosts()).parse().unwrap();
     runtime().block_on(async {
         let (old, new) = (joined(&address, 1).await, joined(&direct, 2).await);
-        let mut stream = Stream::new(take(&old, 0, 1).await);
+        let mut stream = Chain::new(take(&old, 0, 1).await);
         let first = stream.next(2);
         assert_eq!(persist(&old, &first).await, Landing::Durable);
         // The request is on its way while the partition gets another owner.
@@ -68,7 +68,7 @@ fn an_append_that_arrives_after_the_taking_never_lands() {
         assert!(matches!(error, SharedError::Away(_)), "{error}");
         bury(&new, 1).await;
         let reign = take(&new, 0, 2).await;
-        let mut next = Stream::after(reign, first.batch.last, Link::to(&first.batch));
+        let mut next = Chain::after(reign, first.batch.last, Link::to(&first.batch));
         assert_eq!(persist(&new, &next.next(1)).await, Landing::Durable);
         proxies[0].heal();
         assert_eq!(persist(&old, &late).await, Landing::Moved);
@@ -84,7 +84,7 @@ fn a_store_that_is_away_says_so_and_goes_on_where_it_was() {
     let (proxies, address) = proxied(&etcd);
     runtime().block_on(async {
         let store = joined(&address, 1).await;
-        let mut stream = Stream::new(take(&store, 0, 1).await);
+        let mut stream = Chain::new(take(&store, 0, 1).await);
         proxies[0].close();
         let began_at = Instant::now();
         let append = stream.next(1);
@@ -113,12 +113,12 @@ fn appends_go_on_while_members_come_and_go() {
         .map(|partition| {
             let (store, stop) = (std::sync::Arc::clone(&store), std::sync::Arc::clone(&stop));
             runtime.spawn(async move {
-                let mut stream = Stream::new(take(&store, partition, 1).await);
+                let mut stream = Chain::new(take(&*store, partition, 1).await);
                 let mut longest = Duration::ZERO;
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     let append = stream.next(5);
                     let began_at = Instant::now();
-                    assert_eq!(persist(&store, &append).await, Landing::Durable);
+                    assert_eq!(persist(&*store, &append).await, Landing::Durable);
                     longest = longest.max(began_at.elapsed());
                 }
                 (stream.records, longest)
@@ -126,7 +126,7 @@ fn appends_go_on_while_members_come_and_go() {
         })
         .collect();
     // After each fault an append has to have gone through before the next.
-    let appended = || runtime.block_on(async { settle(&store).await });
+    let appended = || runtime.block_on(async { settle(&*store).await });
     let mut faults = 0;
     for round in 0..3 {
         let leader = etcd.leader();
@@ -160,41 +160,9 @@ fn appends_go_on_while_members_come_and_go() {
     let mut batches = 0;
     for (partition, worker) in (0..).zip(workers) {
         let (records, longest) = runtime.block_on(worker).unwrap();
-        assert_eq!(runtime.block_on(read_all(&store, partition)), records, "partition {partition}");
+        assert_eq!(runtime.block_on(read_all(&*store, partition)), records, "partition {partition}");
         batches += records.len();
         println!("partition {partition}: {} batches, the longest took {longest:?}", records.len());
     }
     println!("etcd store: {faults} faults of members, {batches} batches durable and there once");
-}
-
-/// Some appends to a partition of its own, after whatever happened just now.
-async fn settle(store: &EtcdStore) {
-    let reign = loop {
-        let map = match store.map().await {
-            Ok(map) => map,
-            Err(SharedError::Away(_)) => continue,
-            Err(error) => panic!("{error}"),
-        };
-        let seen = map.owners[7].clone();
-        if seen.value.node.is_some() {
-            match store
-                .let_go(
-                    leasehold_cluster::Reign { partition: 7, owner: seen.value, version: seen.version },
-                    seen.value.at,
-                )
-                .await
-            {
-                Ok(()) | Err(SharedError::Away(_)) => continue,
-                Err(error) => panic!("{error}"),
-            }
-        }
-        let taking =
-            leasehold_cluster::Taking { partition: 7, at: seen.value.at, seen, dead: None, node: node(1).node };
-        match store.take(taking).await {
-            Ok(reign) => break reign,
-            Err(SharedError::Away(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    };
-    assert!(reign.epoch().0 > 0);
 }

@@ -18,7 +18,7 @@ use leasehold_journal::Room;
 use leasehold_testbed::{Etcd, EtcdOptions, Proxy};
 use prost::Message as _;
 
-use super::common::{SECOND, Stream, address, birth, joined, node, persist, read_all, runtime, take};
+use super::common::{Chain, SECOND, address, birth, joined, node, persist, read_all, runtime, take};
 
 async fn put(client: &Client, key: String, value: &'static [u8]) {
     let put = PutRequest { key: Bytes::from(key), value: Bytes::from_static(value) };
@@ -165,7 +165,7 @@ fn an_etcd_that_is_full_loses_nothing_and_goes_on_when_it_has_room() {
     runtime().block_on(async {
         let store = joined(&address, 1).await;
         let reign = take(&store, 0, 1).await;
-        let mut stream = Stream::new(reign);
+        let mut stream = Chain::new(reign);
         let (mut durable, mut told_full) = (0, None);
         for _ in 0..200 {
             let append = stream.next(100_000);

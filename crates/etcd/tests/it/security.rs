@@ -1,48 +1,16 @@
 //! TLS with certificates made here, and users, against a real etcd.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use leasehold_cluster::{Landing, SharedError, SharedStore};
 use leasehold_etcd::wire::{AuthenticateRequest, Call};
 use leasehold_etcd::{Address, Client, EtcdStore};
-use leasehold_testbed::{Etcd, EtcdOptions};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
+use leasehold_testbed::{Authority, Etcd, EtcdOptions};
 use tempfile::TempDir;
 
-use super::common::{SECOND, Stream, address, birth, joined, node, persist, read_all, runtime, take};
-
-/// An authority, and the files of the certificates that it signed.
-struct Authority {
-    dir: TempDir,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let (mut params, key) = (CertificateParams::default(), KeyPair::generate().unwrap());
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let dir = TempDir::new().unwrap();
-        fs::write(dir.path().join("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
-        Authority { dir, issuer: Issuer::new(params, key) }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn sign(&self, name: &str) {
-        let (mut params, key) = (CertificateParams::default(), KeyPair::generate().unwrap());
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.subject_alt_names = vec![SanType::IpAddress("127.0.0.1".parse().unwrap())];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let signed = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.file(&format!("{name}.pem")), signed.pem()).unwrap();
-        fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
-    }
-}
+use super::common::{Chain, SECOND, address, birth, joined, node, persist, read_all, runtime, take};
 
 fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
@@ -68,7 +36,7 @@ fn certificates_both_ways() {
     };
     runtime().block_on(async {
         let store = joined(&with(&ours, Some(&ours)), 1).await;
-        let mut stream = Stream::new(take(&store, 0, 1).await);
+        let mut stream = Chain::new(take(&store, 0, 1).await);
         assert_eq!(persist(&store, &stream.next(3)).await, Landing::Durable);
         assert_eq!(read_all(&store, 0).await, stream.records);
 
@@ -196,7 +164,7 @@ fn users_and_their_rights() {
         }
 
         let store = joined(&with("leasehold", "right"), 1).await;
-        let mut stream = Stream::new(take(&store, 0, 1).await);
+        let mut stream = Chain::new(take(&store, 0, 1).await);
         assert_eq!(persist(&store, &stream.next(3)).await, Landing::Durable);
         store.changed().await.unwrap();
         joined(&with("leasehold", "right"), 3).await;

@@ -8,7 +8,7 @@ use leasehold_etcd::{Address, Client, EtcdStore, EtcdUpkeep};
 use leasehold_journal::Position;
 use leasehold_testbed::Etcd;
 
-use super::common::{SECOND, Stream, address, birth, joined, node, persist, read_all, runtime, take};
+use super::common::{Chain, SECOND, address, birth, joined, node, persist, read_all, runtime, take};
 
 async fn keys_below(client: &Client, address: &Address, folder: &str) -> i64 {
     let (key, range_end) = (format!("{}/{folder}/", address.prefix), format!("{}/{folder}0", address.prefix));
@@ -29,7 +29,7 @@ fn the_store_stays_small() {
         let client = Client::new(&address).unwrap();
         let store = joined(&address, 1).await;
         let reign = take(&store, 0, 1).await;
-        let mut stream = Stream::new(reign);
+        let mut stream = Chain::new(reign);
         let (began_at, mut checkpoints, mut bytes) = (Instant::now(), 0, 0);
         // At least two, as the first replaces nothing.
         while began_at.elapsed() < run || checkpoints < 2 {
@@ -75,7 +75,7 @@ fn sweeping_goes_on_until_all_is_gone_that_a_checkpoint_covers() {
         let client = Client::new(&address).unwrap();
         let store = joined(&address, 1).await;
         let reign = take(&store, 0, 1).await;
-        let mut stream = Stream::new(reign);
+        let mut stream = Chain::new(reign);
         // One below, at and one above what one sweep removes, the newest kept.
         for batches in [1000, 1001, 1002] {
             let mut upto = Position(0);
@@ -107,7 +107,7 @@ fn a_batch_in_parts_comes_back_whole_and_is_swept_with_its_parts() {
         let client = Client::new(&address).unwrap();
         let store = joined(&address, 1).await;
         let reign = take(&store, 0, 1).await;
-        let mut stream = Stream::new(reign);
+        let mut stream = Chain::new(reign);
         let appends = [stream.next(10), stream.next(1_200_000), stream.next(10)];
         assert!(appends[1].batch.record.len() > 3 << 20, "{}", appends[1].batch.record.len());
         for append in &appends {
@@ -131,7 +131,7 @@ fn large_batches_after_small_ones_are_read_in_smaller_pages() {
     let address = address(&etcd.hosts(), "");
     runtime().block_on(async {
         let store = joined(&address, 1).await;
-        let mut stream = Stream::new(take(&store, 0, 1).await);
+        let mut stream = Chain::new(take(&store, 0, 1).await);
         // The small ones make the store ask for many at a time; the large ones are more than fits into an answer.
         let sizes = [1; 20].into_iter().chain([330_000; 72]);
         let mut bytes = 0;
@@ -156,7 +156,7 @@ fn one_node_compacts_the_history_and_only_where_it_may() {
             for (number, store) in (1..).zip(&stores) {
                 store.join(node(number), birth()).await.unwrap();
             }
-            let (mut stream, began_at) = (Stream::new(take(&stores[0], 0, 1).await), Instant::now());
+            let (mut stream, began_at) = (Chain::new(take(&stores[0], 0, 1).await), Instant::now());
             let compactions = || stores.iter().map(|store| store.sizes().compactions).sum::<u64>();
             let is_due = || may_compact && compactions() == 0 && began_at.elapsed() < 30 * SECOND;
             while began_at.elapsed() < 2 * SECOND || is_due() {
