@@ -39,6 +39,9 @@ stage recipes scripts/recipes.sh
 # The real Terraform.
 stage terraform scripts/terraform.sh
 
+# The chart for Kubernetes.
+stage helm scripts/helm.sh
+
 # The clients, and the table of scenarios that all of them share.
 stage clients scripts/clients.sh
 
@@ -59,7 +62,7 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' callers 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    'etcd store' schemathesis browser recipes terraform fleetlock clients bench)
+    'etcd store' 'PostgreSQL store' schemathesis browser recipes terraform helm fleetlock clients bench)
 echo
 echo "what was looked at:"
 silent=()
