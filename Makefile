@@ -2,13 +2,16 @@
 
 CARGO ?= cargo
 
-.PHONY: dist packages help run test test-long lint fmt fuzz deny need bench bench-quick bench-build
+.PHONY: cluster-demo dist packages help run test test-long lint fmt fuzz deny need bench bench-quick bench-build
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## Serve on 127.0.0.1:8080 with data in ./leasehold-data
 	$(CARGO) run --release -- serve
+
+cluster-demo: ## etcd with three members, three nodes and a small load, for CLUSTER_DEMO_SECONDS (600) or until Ctrl-C
+	scripts/cluster-demo.sh
 
 test: need lint ## Format, lints, and every test
 	scripts/test.sh

@@ -42,6 +42,10 @@ stage terraform scripts/terraform.sh
 # The chart for Kubernetes.
 stage helm scripts/helm.sh
 
+# Three nodes on three members of etcd, with the load of the demo.
+demo() { CLUSTER_DEMO_SECONDS=5 LEASEHOLD="${CARGO_TARGET_DIR:-target}/debug/leasehold" scripts/cluster-demo.sh; }
+stage 'cluster demo' demo
+
 # The clients, and the table of scenarios that all of them share.
 stage clients scripts/clients.sh
 
@@ -62,7 +66,7 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' callers 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    'etcd store' 'PostgreSQL store' schemathesis browser recipes terraform helm fleetlock clients bench)
+    'etcd store' 'PostgreSQL store' schemathesis browser recipes 'cluster demo' terraform helm fleetlock clients bench)
 echo
 echo "what was looked at:"
 silent=()
