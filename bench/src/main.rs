@@ -69,6 +69,7 @@ struct Args {
 enum Part {
     Throughput,
     Http2,
+    Cluster,
     Latency,
     HandOver,
     Claims,
@@ -108,6 +109,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// A cluster beside the store that it uses, and nothing else on the machine.
+fn clusters(args: &Args, context: &Context<'_>) -> Result<Vec<workload::Throughput>> {
+    let mut peers = Vec::new();
+    for peer in Contender::CLUSTERS.into_iter().filter(|peer| args.peers.is_empty() || args.peers.contains(peer)) {
+        peers.push(Running::start(peer, context.place)?);
+        context.progress.step(&format!("{} is up", peer.label()));
+    }
+    let mut sizes = context.sizes.clone();
+    sizes.connections.retain(|connections| [64, 256].contains(connections));
+    workload::throughput(&Context { peers: &peers, sizes: &sizes, ..*context })
+}
+
 fn run(args: &Args) -> Result<()> {
     let progress = Progress::new();
     let mut sizes = if args.quick { Sizes::quick() } else { Sizes::full() };
@@ -130,6 +143,7 @@ fn run(args: &Args) -> Result<()> {
         took_s: 0,
         machine: Machine::look(&place.dir, sizes.syncs)?,
         throughput: Vec::new(),
+        clusters: Vec::new(),
         http2: Vec::new(),
         latency: Vec::new(),
         hand_over: Vec::new(),
@@ -172,6 +186,9 @@ fn run(args: &Args) -> Result<()> {
     // The rest has services of its own, and the machine to itself.
     drop(peers);
     let context = Context { peers: &[], sizes: &sizes, place: &place, progress: &progress };
+    if args.wants(Part::Cluster) {
+        report.clusters = clusters(args, &context)?;
+    }
     if args.wants(Part::Scale) {
         report.scale = Some(workload::scale(&context)?);
     }

@@ -23,6 +23,35 @@ pub(super) fn start(program: &Path, dir: &Path, args: &[&str]) -> Result<(Proces
     Ok((process, addr, env!("CARGO_PKG_VERSION").to_owned()))
 }
 
+/// Three nodes on these members of etcd.
+pub(super) fn start_cluster(
+    program: &Path,
+    dir: &Path,
+    etcd: &[SocketAddr],
+) -> Result<(Vec<Process>, Vec<SocketAddr>, String)> {
+    let hosts: Vec<String> = etcd.iter().map(SocketAddr::to_string).collect();
+    let store = format!("etcd://{}/bench", hosts.join(","));
+    let (mut nodes, mut addrs) = (Vec::new(), Vec::new());
+    for number in 0..3 {
+        let dir = dir.join(format!("node{number}"));
+        std::fs::create_dir_all(&dir)?;
+        let (process, addr, _) = start(program, &dir, &["--store", &store, "--peer-listen", "127.0.0.1:0"])?;
+        nodes.push(process);
+        addrs.push(addr);
+    }
+    // Partitions are divided among the nodes some seconds after the last has joined.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    for addr in &addrs {
+        while Metrics::read(*addr)?.number("leasehold_cluster_partitions_owned")? < 2 {
+            if Instant::now() > deadline {
+                bail!("the partitions were not divided among the nodes");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    Ok((nodes, addrs, env!("CARGO_PKG_VERSION").to_owned()))
+}
+
 pub(super) fn start_ceiling(place: &Workspace, dir: &Path) -> Result<(Process, SocketAddr, String)> {
     let command = Command::new(place.binary("leasehold-bench-ceiling"));
     let mut process = Process::start("ceiling", command, dir, Signal::TERM)?;

@@ -31,9 +31,16 @@ pub(crate) enum Contender {
     RedisMemory,
     Postgres,
     Etcd,
+    /// Three nodes of the service on three members of etcd.
+    Cluster,
+    /// Three members of etcd.
+    EtcdThree,
 }
 
 impl Contender {
+    /// Those that share a row of their own: a service over several processes, beside the store that it uses.
+    pub(crate) const CLUSTERS: [Contender; 2] = [Contender::Cluster, Contender::EtcdThree];
+
     pub(crate) const ALL: [Contender; 7] = [
         Contender::Leasehold,
         Contender::LeaseholdMemory,
@@ -53,6 +60,8 @@ impl Contender {
             Contender::RedisMemory => "Redis, no persistence",
             Contender::Postgres => "PostgreSQL",
             Contender::Etcd => "etcd",
+            Contender::Cluster => "Leasehold, three nodes on three etcd members",
+            Contender::EtcdThree => "etcd, three members",
         }
     }
 
@@ -60,9 +69,10 @@ impl Contender {
     /// measure this machine.
     pub(crate) fn connections_max(self) -> u64 {
         match self {
-            Contender::Postgres | Contender::Etcd => 256,
+            Contender::Postgres | Contender::Etcd | Contender::EtcdThree => 256,
             Contender::Leasehold
             | Contender::LeaseholdMemory
+            | Contender::Cluster
             | Contender::Ceiling
             | Contender::RedisAlways
             | Contender::RedisMemory => u64::MAX,
@@ -78,6 +88,8 @@ impl Contender {
             Contender::RedisMemory => "redis-memory",
             Contender::Postgres => "postgres",
             Contender::Etcd => "etcd",
+            Contender::Cluster => "cluster",
+            Contender::EtcdThree => "etcd-three",
         }
     }
 }
@@ -123,6 +135,10 @@ pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) version: String,
     process: Process,
+    /// The others of a peer that is several processes.
+    more: Vec<Process>,
+    /// Where they are asked, in turn.
+    addrs: Vec<SocketAddr>,
 }
 
 impl Running {
@@ -136,9 +152,21 @@ impl Running {
             Contender::RedisMemory => others::start_redis(&dir, false)?,
             Contender::Postgres => others::start_postgres(&dir)?,
             Contender::Etcd => others::start_etcd(&dir)?,
+            Contender::EtcdThree => {
+                let (mut members, addrs, version) = others::start_etcd_three(&dir)?;
+                let process = members.remove(0);
+                return Ok(Running { peer, addr: addrs[0], version, process, more: members, addrs });
+            }
+            Contender::Cluster => {
+                let (members, etcd, _) = others::start_etcd_three(&dir)?;
+                let (mut nodes, addrs, version) = leasehold::start_cluster(&place.leasehold(), &dir, &etcd)?;
+                let process = nodes.remove(0);
+                let more = nodes.into_iter().chain(members).collect();
+                return Ok(Running { peer, addr: addrs[0], version, process, more, addrs });
+            }
         };
         let (process, addr, version) = started;
-        Ok(Running { peer, addr, version, process })
+        Ok(Running { peer, addr, version, process, more: Vec::new(), addrs: vec![addr] })
     }
 
     /// Any build of the service.
@@ -149,33 +177,39 @@ impl Running {
             }
             Store::Memory => (Contender::LeaseholdMemory, leasehold::start(program, dir, &["--memory"])?),
         };
-        Ok(Running { peer, addr, version, process })
+        Ok(Running { peer, addr, version, process, more: Vec::new(), addrs: vec![addr] })
     }
 
     /// A connection that borrows and returns a thing of its own.
     pub(crate) fn cycle(&self, number: u64) -> Result<Line> {
+        let count = u64::try_from(self.addrs.len()).expect("a few");
+        let addr = self.addrs[usize::try_from(number % count).expect("a few")];
         match self.peer {
-            Contender::Leasehold | Contender::LeaseholdMemory => {
-                Line::open(self.addr, PoolCycle::new(self.addr, number)?)
+            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster => {
+                Line::open(addr, PoolCycle::new(addr, number)?)
             }
             Contender::Ceiling => Line::open(self.addr, Constant::new(number)),
             Contender::RedisAlways | Contender::RedisMemory => RedisLock::line(self.addr, number),
             Contender::Postgres => PostgresSlot::line(self.addr, number),
-            Contender::Etcd => EtcdLock::line(self.addr, number),
+            Contender::Etcd | Contender::EtcdThree => EtcdLock::line(addr, number),
         }
     }
 
     /// The peer's own count of answers, where it has one: the generator's figures are checked against it.
     pub(crate) fn served(&self) -> Result<Option<u64>> {
         Ok(match self.peer {
-            Contender::Leasehold | Contender::LeaseholdMemory => {
-                let metrics = Metrics::read(self.addr)?;
-                // A build that is compared with may have no label `kind` yet.
-                let names = ["dialect=\"pools\",kind=\"pool\"", "dialect=\"pools\""];
-                let read = |labels: &&str| {
-                    metrics.number(&format!("leasehold_requests_total{{{labels},status=\"200\"}}")).ok()
-                };
-                Some(names.iter().find_map(read).unwrap_or(0))
+            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster => {
+                let mut served = 0;
+                for addr in &self.addrs {
+                    let metrics = Metrics::read(*addr)?;
+                    // A build that is compared with may have no label `kind` yet.
+                    let names = ["dialect=\"pools\",kind=\"pool\"", "dialect=\"pools\""];
+                    let read = |labels: &&str| {
+                        metrics.number(&format!("leasehold_requests_total{{{labels},status=\"200\"}}")).ok()
+                    };
+                    served += names.iter().find_map(read).unwrap_or(0);
+                }
+                Some(served)
             }
             Contender::Ceiling => Some(http::expect_ok(self.addr, "GET", "/", "")?.parse()?),
             Contender::RedisAlways | Contender::RedisMemory => {
@@ -186,12 +220,13 @@ impl Running {
                 };
                 Some(calls("set").unwrap_or(0) + calls("evalsha").unwrap_or(0))
             }
-            Contender::Postgres | Contender::Etcd => None,
+            Contender::Postgres | Contender::Etcd | Contender::EtcdThree => None,
         })
     }
 
     pub(crate) fn processor_time(&self) -> Result<Duration> {
-        processor_time(self.process.pid())
+        let all = self.more.iter().chain([&self.process]);
+        all.map(|process| processor_time(process.pid())).sum()
     }
 
     /// Drives lines that were made for this peer, and compares the generator's count with the peer's own.
@@ -208,7 +243,7 @@ impl Running {
     /// After a run no lease is held: every borrow was followed by a return that took effect.
     pub(crate) fn check_nothing_held(&self, connections: u64) -> Result<()> {
         let held = match self.peer {
-            Contender::Leasehold | Contender::LeaseholdMemory => {
+            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster => {
                 let mut stream = connect(self.addr)?;
                 let mut held = 0;
                 for number in 0..connections {
@@ -227,7 +262,7 @@ impl Running {
                 postgres::query(&mut stream, "SELECT pool FROM slots WHERE lease IS NOT NULL")?.rows.into()
             }
             // etcd checked itself: a key that is still there makes the next `Lock` wait for ever.
-            Contender::Ceiling | Contender::Etcd => 0,
+            Contender::Ceiling | Contender::Etcd | Contender::EtcdThree => 0,
         };
         if held > 0 {
             bail!("{} still holds {held} after everything was returned", self.peer.label());

@@ -55,6 +55,31 @@ pub(super) fn start_etcd(dir: &Path) -> Result<Started> {
     Ok((process, addr, version_of("etcd", "--version")?))
 }
 
+/// Three members on this machine.
+pub(super) fn start_etcd_three(dir: &Path) -> Result<(Vec<Process>, Vec<SocketAddr>, String)> {
+    let mut places = Vec::new();
+    for number in 0..3 {
+        places.push((format!("m{number}"), local(free_port()?), local(free_port()?)));
+    }
+    let cluster: Vec<String> = places.iter().map(|(name, _, peer)| format!("{name}=http://{peer}")).collect();
+    let mut members = Vec::new();
+    for (name, client, peer) in &places {
+        let (client, peer) = (format!("http://{client}"), format!("http://{peer}"));
+        let mut command = Command::new("etcd");
+        command.args(["--name", name, "--data-dir", &text(&dir.join(name)), "--logger", "zap", "--log-level", "warn"]);
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &cluster.join(","), "--snapshot-count", "10000"]);
+        members.push(Process::start(&format!("etcd-{name}"), command, dir, Signal::TERM)?);
+    }
+    let addrs: Vec<SocketAddr> = places.iter().map(|(_, client, _)| *client).collect();
+    for (member, addr) in members.iter_mut().zip(&addrs) {
+        member.accepts(*addr)?;
+        member.wait_for("lease", |_| crate::script::EtcdLock::line(*addr, 0).ok())?;
+    }
+    Ok((members, addrs, version_of("etcd", "--version")?))
+}
+
 pub(super) fn start_postgres(dir: &Path) -> Result<Started> {
     let programs = postgres_programs()?;
     let data = dir.join("data");

@@ -63,6 +63,11 @@ pub(super) fn judge(report: &Report) -> Vec<Aim> {
     );
     aim("durable / PostgreSQL, 64 connections", rate(durable, Contender::Postgres), Bound::AtLeast(8.0), "×");
     aim("durable / etcd, 64 connections", rate(durable, Contender::Etcd), Bound::AtLeast(10.0), "×");
+    for connections in [64, 256] {
+        let ratio = rate_ratio(&report.clusters, Contender::Cluster, Contender::EtcdThree, connections);
+        let what = format!("cluster on three etcd members / etcd, three members, {connections} connections");
+        aim(&what, ratio, Bound::AtLeast(5.0), "×");
+    }
     let p50 = p50_ratio(rows, durable, Contender::RedisAlways, 1);
     aim("p50 of durable / Redis fsync always, 1 connection", p50, Bound::AtMost(1.5), "×");
 

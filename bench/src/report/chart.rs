@@ -23,7 +23,8 @@ fn colour(peer: Contender) -> &'static str {
         Contender::RedisAlways => "#c92a2a",
         Contender::RedisMemory => "#ff8787",
         Contender::Postgres => "#364fc7",
-        Contender::Etcd => "#e67700",
+        Contender::Etcd | Contender::EtcdThree => "#e67700",
+        Contender::Cluster => "#2b8a3e",
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) took_s: u64,
     pub(crate) machine: Machine,
     pub(crate) throughput: Vec<Throughput>,
+    /// A cluster beside the store that it uses.
+    pub(crate) clusters: Vec<Throughput>,
     pub(crate) http2: Vec<Http2Row>,
     pub(crate) latency: Vec<LoadPoint>,
     pub(crate) hand_over: Vec<HandOverRow>,

@@ -110,7 +110,7 @@ fn throughput(report: &Report, out: &mut String) {
     let head =
         ["Borrow + return, closed loop", "connections", "requests/s", "p50", "p99", "p99.9", "its CPU", "generator's"];
     let mut table = Table::new(&head);
-    for row in &report.throughput {
+    for row in report.throughput.iter().chain(&report.clusters) {
         let mut cells = figures(row.peer.label(), row.connections.to_string(), &row.figures);
         cells.extend([row.peer_cpu_us, row.generator_cpu_us].map(|us| format!("{us:.1} µs")));
         table.row(cells);

@@ -15,6 +15,7 @@ use leasehold_journal::{
     MemoryOpener, Opener, PartitionLimits, Recovery, SqliteOpener, StoreError, recover_with_history,
 };
 use leasehold_node::LinkTls;
+use leasehold_postgres::PostgresStore;
 use leasehold_server::{Clock, Driver, Drivers, Handle, Lead, Member, Membership, Observer, Partitions, http};
 
 use crate::config::{Config, ConfigError, ListenAddress, SharedAddress, Store};
@@ -180,6 +181,7 @@ fn recover(opener: &dyn Opener, partition: u32, limits: Limits, events_kept: usi
 pub(crate) fn open_shared(address: &SharedAddress) -> anyhow::Result<Arc<dyn SharedStore>> {
     match address {
         SharedAddress::Etcd(address) => Ok(Arc::new(EtcdStore::new(address)?)),
+        SharedAddress::Postgres(address) => Ok(Arc::new(PostgresStore::new(address)?)),
     }
 }
 

@@ -138,7 +138,7 @@ pub(crate) static KEYS: [Key; 42] = [
         name: "store",
         rule: ValueRule::SharedStore,
         default: Default::Unset("the directory data, for one server alone"),
-        help: "Be a node of a cluster that keeps its data in this shared store, etcd://h1:2379,h2:2379/prefix",
+        help: "Be a node of a cluster that keeps its data in this shared store, etcd://h1:2379,h2:2379/prefix or postgres://user@host/database",
     },
     Key {
         name: "peer_listen",
@@ -425,7 +425,9 @@ impl fmt::Display for ValueRule {
             }
             ValueRule::Integer(range) => write!(f, "an integer from {} to {}", range.start(), range.end()),
             ValueRule::PowerOfTwo(range) => write!(f, "a power of two from {} to {}", range.start(), range.end()),
-            ValueRule::SharedStore => f.write_str("a shared store such as etcd://h1:2379,h2:2379,h3:2379/leasehold"),
+            ValueRule::SharedStore => f.write_str(
+                "a shared store such as etcd://h1:2379,h2:2379,h3:2379/leasehold or postgres://user@host/database",
+            ),
             ValueRule::Url => f.write_str("a URL such as https://locks.example.org, without a query"),
             ValueRule::AuditLog => f.write_str("a file, or stderr"),
             ValueRule::Networks => {
@@ -522,8 +524,12 @@ pub(crate) fn read_shared_store(text: &str) -> Result<SharedAddress, String> {
             let address = text.parse::<leasehold_etcd::Address>();
             address.map(SharedAddress::Etcd).map_err(|error| format!("cannot be used: {error}"))
         }
+        Some(("postgres", _)) => {
+            let address = text.parse::<leasehold_postgres::Address>();
+            address.map(SharedAddress::Postgres).map_err(|error| format!("cannot be used: {error}"))
+        }
         Some((scheme, _)) => Err(format!("begins with {scheme}://, which is no store that nodes can share")),
-        None => Err("has no scheme, such as etcd://".to_owned()),
+        None => Err("has no scheme, such as etcd:// or postgres://".to_owned()),
     }
 }
 

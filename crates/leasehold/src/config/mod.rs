@@ -97,12 +97,14 @@ pub(crate) enum Store {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SharedAddress {
     Etcd(leasehold_etcd::Address),
+    Postgres(leasehold_postgres::Address),
 }
 
 impl std::fmt::Display for SharedAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             SharedAddress::Etcd(address) => address.fmt(f),
+            SharedAddress::Postgres(address) => address.fmt(f),
         }
     }
 }
@@ -222,6 +224,7 @@ impl Chosen {
                 Store::Memory => "memory",
                 Store::Directory(_) => "sqlite",
                 Store::Shared(SharedAddress::Etcd(_)) => "etcd",
+                Store::Shared(SharedAddress::Postgres(_)) => "postgres",
             },
             events_kept: usize::try_from(self.integer("events_kept")?).expect("its range fits"),
             http: HttpLimits {

@@ -36,6 +36,8 @@ pub(crate) struct Service {
     at: Mutex<Vec<(SocketAddr, usize)>>,
     /// How long a client waits for an answer: longer than a call waits.
     pub(crate) patience: Duration,
+    /// One call in so many is cut by its client.
+    pub(crate) calls_per_cut: u32,
     pub(crate) pools: Vec<String>,
     pub(crate) resources: Vec<String>,
     pub(crate) jobs: Vec<String>,
@@ -57,12 +59,13 @@ impl Service {
     }
 
     /// A service with three of everything.
-    pub(crate) fn new(patience: Duration) -> Service {
+    pub(crate) fn new(patience: Duration, calls_per_cut: u32) -> Service {
         let named = |prefix: &str| (0..3).map(|number| format!("{prefix}-{number}")).collect();
         Service {
             began: Instant::now(),
             at: Mutex::default(),
             patience,
+            calls_per_cut,
             pools: (0..3).map(|_| random_uuid()).collect(),
             resources: named("resource"),
             jobs: named("job"),
@@ -149,7 +152,7 @@ fn play(kills: usize, launch: impl Fn() -> Launch) -> Vec<Op> {
     let launch = || launch().arg("--grace").arg(format!("{}ms", GRACE.as_millis())).start();
     let mut server = launch();
     // Shorter than a process takes to come back.
-    let service = Service::new(Duration::from_millis(400));
+    let service = Service::new(Duration::from_millis(400), 150);
     service.is_at(vec![(server.addr, 0)]);
     let mut gone_us = Vec::new();
     let (notes, server) = std::thread::scope(|scope| {

@@ -67,7 +67,7 @@ impl<'a> Player<'a> {
         let start_us = self.service.now_us();
         let Request { method, target, key, body, is_nonsense } = request;
         let headers: Vec<(&str, &str)> = key.iter().map(|key| ("idempotency-key", key.as_str())).collect();
-        let is_cut = rand::random_ratio(1, 150);
+        let is_cut = rand::random_ratio(1, self.service.calls_per_cut);
         let heard = client.send(method, &target, &headers, body.as_bytes()).and_then(|()| {
             if is_cut {
                 Err(io::ErrorKind::ConnectionAborted.into())
@@ -78,6 +78,8 @@ impl<'a> Player<'a> {
         let end_us = self.service.now_us();
         let response = match heard {
             Ok(response) if !matches!(response.status, 502 | 503) => response,
+            // Said of calls that were never sent to an owner.
+            Ok(response) if response.text("error").contains("is moving") => return Ok(()),
             unheard => {
                 if key.is_some() {
                     self.again = Some((call.clone(), wait_ms));
