@@ -19,7 +19,7 @@ use leasehold_journal::{Batch, CheckpointStart, Room, Store, StoreError};
 use super::checkpoint::Checkpointing;
 use super::lead::Lead;
 use super::pulse::LOOK_EVERY_US;
-use super::{Committing, Shared};
+use super::{Committing, Leaving, Shared};
 use crate::sync::{Instant, timeout, yield_now};
 use crate::trace;
 
@@ -210,6 +210,7 @@ impl Committer {
         self.shared.witness.happened(&happened);
         self.shared.witness.record(self.shared.number, &happened, &totals);
         self.shared.witness.appended(batch.last.0 - batch.first.0 + 1, batch.record.len(), took);
+        Leaving::recycle_effects(happened);
         if self.has_background() || self.starting.is_some() {
             // Their answers leave before background work goes on.
             yield_now().await;

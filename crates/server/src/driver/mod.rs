@@ -404,6 +404,14 @@ impl Leaving {
         }
     }
 
+    /// The same for effects that were told after their answers had left.
+    fn recycle_effects(mut happened: Vec<Happened>) {
+        happened.clear();
+        if happened.capacity() <= SPARE_MAX {
+            SPARE.set(Leaving { happened, ..SPARE.take() });
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.told.is_empty() && self.happened.is_empty() && self.wake.is_none()
     }
