@@ -122,6 +122,61 @@ fn a_stopped_owner_that_wakes_tells_no_old_story() {
     report(format_args!("cluster: a stopped owner woke with GET, renew and /v1/fence waiting, and told no old story"));
 }
 
+/// An owner gives a partition away while a caller works there: the pause that the caller sees. Beside it, a call to the
+/// owner and one that another node forwards.
+#[test]
+fn a_partition_that_moves_makes_callers_wait_but_not_fail() {
+    const MOVES: usize = 12;
+    const CALLS: usize = 300;
+    let _machine = machine_to_itself();
+    let world = World::start();
+    let renew = "/lock?job=moving&client=a&ttl=30s";
+    let anywhere: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
+    let first = insist(&anywhere, "POST", renew, Duration::from_secs(10)).expect(200);
+    let (token, partition) = (first.number("token"), first.header("leasehold-partition").unwrap().parse().unwrap());
+    let timed = |client: &mut Client| {
+        let began = Instant::now();
+        let told = client.call("POST", renew, "").unwrap().expect(200);
+        assert_eq!(told.number("token"), token);
+        began.elapsed()
+    };
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let owner = world.owner_of(partition);
+    let mut there = Client::connect(world.addr(owner)).unwrap();
+    let mut elsewhere = Client::connect(world.addr((owner + 1) % NODES)).unwrap();
+    let (mut local, mut forwarded) = (Vec::new(), Vec::new());
+    for _ in 0..CALLS {
+        local.push(timed(&mut there));
+        forwarded.push(timed(&mut elsewhere));
+    }
+    let (local, forwarded) = (median(local), median(forwarded));
+    let mut pauses_ms = Vec::new();
+    let mut client = Client::connect(world.addr(0)).unwrap();
+    for _ in 0..MOVES {
+        let owner = world.owner_of(partition);
+        world.drain(owner, true);
+        let mut longest = Duration::ZERO;
+        until("another node owns the partition", Duration::from_secs(20), || {
+            longest = longest.max(timed(&mut client));
+            (world.owner_of(partition) != owner).then_some(())
+        });
+        longest = longest.max(timed(&mut client));
+        pauses_ms.push(longest.as_millis());
+        world.drain(owner, false);
+    }
+    pauses_ms.sort_unstable();
+    report(format_args!(
+        "cluster: {MOVES} moves of a partition, no call failed, the longest call of each took p50 {} ms, p99 {} ms; a call to the \
+         owner {local:?}, forwarded {forwarded:?} (medians of {CALLS}), {:.2} times",
+        percentile(&pauses_ms, 50),
+        percentile(&pauses_ms, 99),
+        forwarded.as_secs_f64() / local.as_secs_f64(),
+    ));
+}
+
 /// Every node is told to end and started again, one after the other, while clients work: one that tries again at another
 /// node has every call done.
 #[test]

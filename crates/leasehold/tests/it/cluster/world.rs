@@ -8,7 +8,7 @@ use leasehold_testbed::{Etcd, EtcdOptions, Flow, Proxy, Way, free_port};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Client, Launch, PATIENCE, Server, until};
+use crate::support::{Client, Launch, PATIENCE, Server, leasehold, output_of, until};
 
 pub(super) const NODES: usize = 3;
 
@@ -108,6 +108,14 @@ impl World {
 
     pub(super) fn signal(&self, n: usize, signal: Signal) {
         self.nodes[n].server.as_ref().unwrap().signal(signal);
+    }
+
+    /// The operator has a node give its partitions away, or lets it have some again.
+    pub(super) fn drain(&self, n: usize, is_draining: bool) {
+        let store = format!("etcd://{}/test", self.etcd.hosts());
+        let (word, address) = (if is_draining { "drain" } else { "undrain" }, self.nodes[n].links.addr().to_string());
+        let output = output_of(leasehold().args(["cluster", word, &address, "--store", &store]));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Treats what goes between a node and the store so, one way or both.
