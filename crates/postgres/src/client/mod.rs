@@ -20,7 +20,7 @@ mod verdict;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Duration;
 
@@ -65,9 +65,6 @@ struct Lane {
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
-/// The server as a connection found it, and how often one was made.
-type Found = Box<dyn Fn(&Server) + Send + Sync>;
-
 struct Shared {
     address: Address,
     tls: Option<MakeTls>,
@@ -76,12 +73,13 @@ struct Shared {
     resent: AtomicU64,
     connects: AtomicU64,
     said: Lock<BTreeSet<String>>,
-    found: Found,
+    /// The highest timeline that a primary had; 0 before the first connect.
+    timeline: AtomicU32,
 }
 
 impl Client {
-    /// Reads the files that the address names, and connects to nothing. `found` hears of the server at every connect.
-    pub(crate) fn new(address: &Address, found: Found) -> Result<Client, PostgresRefusal> {
+    /// Reads the files that the address names, and connects to nothing.
+    pub(crate) fn new(address: &Address) -> Result<Client, PostgresRefusal> {
         let setting = |error: leasehold_dial::FileError| PostgresRefusal::Setting(error.to_string());
         let tls = address.tls.as_ref().map(tls_config).transpose().map_err(setting)?;
         for host in &address.hosts {
@@ -94,7 +92,7 @@ impl Client {
             resent: AtomicU64::new(0),
             connects: AtomicU64::new(0),
             said: Lock::default(),
-            found,
+            timeline: AtomicU32::new(0),
         };
         Ok(Client { shared: Arc::new(shared), lane: Lane::new("main") })
     }
@@ -292,7 +290,7 @@ impl Client {
                     current.store(at, Ordering::Relaxed);
                     self.shared.connects.fetch_add(1, Ordering::Relaxed);
                     self.say(&connection.server.warnings);
-                    (self.shared.found)(&connection.server);
+                    self.compare_timeline(&connection);
                     return Ok(connection);
                 }
                 Ok(Err(Verdict::Standby(sentence))) => standbys.push(sentence),
@@ -305,6 +303,20 @@ impl Client {
             Some(refusal) => Err(Verdict::Refused(refusal)),
             None if reasons.is_empty() => Err(Verdict::Standby(standbys.join("; "))),
             None => Err(Verdict::Again([reasons, standbys].concat().join("; "))),
+        }
+    }
+
+    /// A promoted standby begins a timeline. With synchronous replication nothing is lost by that; the server does not
+    /// tell which it was.
+    fn compare_timeline(&self, connection: &Connection) {
+        let now = connection.server.timeline;
+        let before = self.shared.timeline.fetch_max(now, Ordering::Relaxed);
+        if before != 0 && before != now {
+            let host = &connection.host;
+            self.say(&[format!(
+                "{host} has timeline {now}, and the primary before it had {before}: a standby was promoted, or a backup put \
+                 back; unless it was a synchronous standby, acknowledged changes can be gone"
+            )]);
         }
     }
 

@@ -108,7 +108,7 @@ impl PostgresStore {
 
     /// The same with another pace.
     pub fn with_upkeep(address: &Address, upkeep: PostgresUpkeep) -> Result<PostgresStore, PostgresRefusal> {
-        let beats = Client::new(address, Box::new(|_| ()))?;
+        let beats = Client::new(address)?;
         let inner = Arc::new(Inner {
             place: address.to_string(),
             schema: address.schema.clone(),

@@ -22,6 +22,11 @@ fn the_primary_is_killed_and_the_standby_promoted_in_mid_load() {
     postgres.kill(0);
     postgres.promote(1);
     load.goes_on();
+    let warnings = store.warnings();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("has timeline 2, and the primary before it had 1")),
+        "{warnings:?}"
+    );
     let batches = load.end(&runtime);
     println!("PostgreSQL store: promoted in mid-load, {batches} batches durable and there once");
 }
