@@ -7,9 +7,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use leasehold_testbed::Etcd;
 use serde_json::Value;
 
-use crate::support::{Client, Launch};
+use crate::support::{Client, Launch, PATIENCE, until};
 
 fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -42,6 +43,19 @@ fn expositions() -> [String; 2] {
     ]
 }
 
+/// The exposition of a node that has another one beside it, in the older format.
+fn exposition_of_node() -> String {
+    let etcd = Etcd::one();
+    let store = format!("etcd://{}/watch", etcd.hosts());
+    let node = || Launch::with(&["--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--store", &store]).start();
+    let (first, _second) = (node(), node());
+    until("the nodes see each other", PATIENCE, || {
+        let metrics = first.client().call("GET", "/metrics", "").ok()?.expect(200);
+        let text = String::from_utf8(metrics.body).unwrap();
+        text.contains("leasehold_cluster_link_up{").then_some(text)
+    })
+}
+
 /// The names of all samples that are, or can be, in an exposition of the older format.
 fn sample_names(exposition: &str) -> BTreeSet<String> {
     let types = exposition.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -58,7 +72,7 @@ fn mentioned(text: &str) -> BTreeSet<String> {
 #[test]
 fn dashboard_and_alerts_ask_for_metrics_that_exist() {
     let [classic, _] = expositions();
-    let known = sample_names(&classic);
+    let known = &sample_names(&classic) | &sample_names(&exposition_of_node());
     for path in ["deploy/grafana/leasehold.json", "deploy/prometheus/alerts.yml", "deploy/prometheus/alerts_test.yml"] {
         let wanted = mentioned(&text_of(path));
         let unknown: Vec<_> = wanted.difference(&known).collect();
@@ -70,7 +84,8 @@ fn dashboard_and_alerts_ask_for_metrics_that_exist() {
 #[test]
 fn the_manual_explains_every_metric_and_no_other() {
     let [classic, _] = expositions();
-    let families = classic.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let node = exposition_of_node();
+    let families = classic.lines().chain(node.lines()).filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let exposed: BTreeSet<_> = families.map(|(name, _)| name.to_owned()).collect();
     let rows = text_of("docs/operations.md");
     let rows = rows.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name);
