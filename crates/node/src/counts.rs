@@ -23,7 +23,7 @@ impl Count {
 
 /// All counts of a node since its process began.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct NodeCounts {
     /// Partitions taken from nodes that were buried.
     pub taken_from_dead: Count,
     /// Partitions taken that had no owner.

@@ -13,9 +13,9 @@ use leasehold_journal::{Clocks, Denial, Epoch, Position, Request};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{oneshot, watch};
 
-use crate::counts::Counts;
+use crate::counts::NodeCounts;
 use crate::outgoing::Outgoing;
-use crate::surroundings::{Clock, Observers};
+use crate::surroundings::{Observers, TimeSource};
 
 /// The entrance to the cluster for callers of this process. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -44,9 +44,9 @@ pub(crate) type CallStore = fn(Arc<Shared>, u64, Op);
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     pub(crate) address: PeerAddress,
-    pub(crate) clock: Clock,
+    pub(crate) clock: TimeSource,
     pub(crate) store: Arc<dyn SharedStore>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: NodeCounts,
     pub(crate) runtime: Runtime,
     pub(crate) observers: Arc<dyn Observers>,
     /// Since the first join.
@@ -105,7 +105,7 @@ impl Shared {
     pub(crate) fn new(
         node: Node,
         address: PeerAddress,
-        parts: (Arc<dyn SharedStore>, Clock, Arc<dyn Observers>),
+        parts: (Arc<dyn SharedStore>, TimeSource, Arc<dyn Observers>),
         callers_max: usize,
         call_store: CallStore,
     ) -> Shared {
@@ -123,7 +123,7 @@ impl Shared {
             address,
             clock,
             store,
-            counts: Counts::default(),
+            counts: NodeCounts::default(),
             runtime: Runtime::current(),
             observers,
             meta: OnceLock::new(),
@@ -249,7 +249,7 @@ impl Shared {
 }
 
 impl Caller {
-    fn answer(self, clock: &Clock, answered: AskAnswer) -> Result<(), Box<Heard>> {
+    fn answer(self, clock: &TimeSource, answered: AskAnswer) -> Result<(), Box<Heard>> {
         let AskAnswer { answer, epoch, position, at, untold } = answered;
         let waited_us = clock.read().mono_us.saturating_sub(self.asked_us);
         let asked_at = Time(at.0.saturating_sub(waited_us));
@@ -313,7 +313,7 @@ impl Entrance {
     }
 
     /// Things counted since the process began.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &NodeCounts {
         &self.0.counts
     }
 }

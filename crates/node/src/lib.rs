@@ -23,9 +23,9 @@ mod status;
 mod surroundings;
 mod tls;
 
-pub use counts::Counts;
+pub use counts::NodeCounts;
 pub use entrance::{Calling, Entrance, Heard};
 pub use run::{RunningNode, Start, StartError, start};
 pub use status::{ClusterStatus, NodeStatus, PartitionStatus};
-pub use surroundings::{Clock, Observers};
+pub use surroundings::{Observers, TimeSource};
 pub use tls::LinkTls;

@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::entrance::{Entrance, Shared};
 use crate::hello::LinkKey;
 use crate::peers::{self, Peers};
-use crate::surroundings::{Clock, Observers};
+use crate::surroundings::{Observers, TimeSource};
 use crate::tls::LinkTls;
 
 /// How often time is let pass: so late an expiry may be.
@@ -40,7 +40,7 @@ pub struct Start {
     /// Calls of this node that may be open at once.
     pub callers_max: usize,
     /// The only source of time.
-    pub clock: Clock,
+    pub clock: TimeSource,
     /// Told of what happens.
     pub observers: Arc<dyn Observers>,
 }
@@ -241,7 +241,7 @@ impl Kind {
 }
 
 impl Shared {
-    /// Counts and logs what a call to the store came to.
+    /// NodeCounts and logs what a call to the store came to.
     fn note(&self, kind: &Kind, result: &Result<Done, SharedError>, took: Duration) {
         self.note_store(kind, result);
         match (kind, result) {

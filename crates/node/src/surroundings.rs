@@ -9,17 +9,17 @@ use leasehold_journal::Clocks;
 
 /// The only source of time.
 #[derive(Clone)]
-pub struct Clock(pub Arc<dyn Fn() -> Clocks + Send + Sync>);
+pub struct TimeSource(pub Arc<dyn Fn() -> Clocks + Send + Sync>);
 
-impl Clock {
+impl TimeSource {
     pub(crate) fn read(&self) -> Clocks {
         (self.0)()
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for TimeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
+        f.write_str("TimeSource")
     }
 }
 

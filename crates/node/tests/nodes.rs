@@ -9,7 +9,7 @@ use leasehold_engine::{
     Acquire, ClaimId, Command, Limits, Options, Patience, Quota, Refusal, Reply, ResourceKey, Totals, Wall,
 };
 use leasehold_journal::{Clocks, Denial, PartitionLimits, Request};
-use leasehold_node::{Clock, Entrance, Heard, LinkTls, Observers, RunningNode, Start, StartError, start};
+use leasehold_node::{Entrance, Heard, LinkTls, Observers, RunningNode, Start, StartError, TimeSource, start};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
@@ -48,7 +48,7 @@ impl Member {
         address: String,
     ) -> Result<Member, StartError> {
         let began = Instant::now();
-        let clock = Clock(Arc::new(move || {
+        let clock = TimeSource(Arc::new(move || {
             let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
             Clocks { mono_us: began.elapsed().as_micros() as u64, wall: Wall(wall as u64) }
         }));

@@ -9,7 +9,7 @@ use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota, ResourceKey};
 
 use super::need::{Guarded, Need};
 use super::{Audit, Caller, words};
-use crate::driver::{Claimed, Handle};
+use crate::driver::{ClaimOwner, Handle};
 use crate::http::{Problem, RequestId};
 use crate::metrics::SignIns;
 
@@ -114,7 +114,7 @@ async fn may_change(
 }
 
 /// The resource and the owner of a claim. In a cluster its partition may have no owner for a moment.
-async fn owner_of(driver: &Handle, claim: ClaimId) -> Result<Option<Claimed>, Problem> {
+async fn owner_of(driver: &Handle, claim: ClaimId) -> Result<Option<ClaimOwner>, Problem> {
     let moving = |_| Problem::unavailable("the partition of this claim is moving", 1);
     driver.owner_of(claim).await.map_err(moving)
 }

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use leasehold_cluster::Partitions;
 use leasehold_engine::{ClaimId, Command, Owned, Quota, Reply, ResourceKey, Time, Totals, Wall};
 use leasehold_journal::{Callers, Clocks, Denial, Epoch, Position, Request, Ticket};
-use leasehold_node::{Calling, ClusterStatus, Counts, Heard};
+use leasehold_node::{Calling, ClusterStatus, Heard, NodeCounts};
 
-use super::inside::{Claimed, Inside};
+use super::inside::{ClaimOwner, Inside};
 use super::route::{self, Whose};
 use super::{Clock, Shared};
 use crate::sync::oneshot;
@@ -91,7 +91,7 @@ impl Handle {
     }
 
     /// Things that this node counted.
-    pub(crate) fn cluster_counts(&self) -> Option<&Counts> {
+    pub(crate) fn cluster_counts(&self) -> Option<&NodeCounts> {
         self.node().map(Inside::counts)
     }
 
@@ -221,7 +221,7 @@ impl Handle {
 
     /// The resource and the owner of a claim. Neither changes in its life, so a command may be authorised by them; but
     /// an answer about the claim has to come through the gate.
-    pub(crate) async fn owner_of(&self, claim: ClaimId) -> Result<Option<Claimed>, Denial> {
+    pub(crate) async fn owner_of(&self, claim: ClaimId) -> Result<Option<ClaimOwner>, Denial> {
         let shared = match &self.0 {
             Served::One(shared) => shared,
             Served::Many(partitions, all) => &all[partition_of_claim(*partitions, all, claim) as usize],

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use leasehold_cluster::Partitions;
 use leasehold_engine::{ClaimId, Command, Owned, Quota, Reply, Totals};
 use leasehold_journal::{Denial, Epoch, Position, Request};
-use leasehold_node::{Calling, ClusterStatus, Counts, Entrance};
+use leasehold_node::{Calling, ClusterStatus, Entrance, NodeCounts};
 
 use super::Clock;
 use super::route::{self, Whose};
 
 /// The resource of a claim, and its owner.
-pub(crate) type Claimed = (Arc<str>, Option<Arc<str>>);
+pub(crate) type ClaimOwner = (Arc<str>, Option<Arc<str>>);
 
 /// What requests need of a node.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Inside {
     }
 
     /// The resource and owner of a claim, from what this node follows, else from the partition's owner.
-    pub(super) async fn owner_of(&self, claim: ClaimId) -> Result<Option<Claimed>, Denial> {
+    pub(super) async fn owner_of(&self, claim: ClaimId) -> Result<Option<ClaimOwner>, Denial> {
         let partition = self.partition_of(claim);
         if let Some(known) = self.entrance.look(|node| node.engine(partition)?.owner_of(claim)) {
             return Ok(Some(known));
@@ -114,7 +114,7 @@ impl Inside {
         self.entrance.status()
     }
 
-    pub(super) fn counts(&self) -> &Counts {
+    pub(super) fn counts(&self) -> &NodeCounts {
         self.entrance.counts()
     }
 }

@@ -50,7 +50,7 @@ impl Member {
             listener,
             tls,
             callers_max,
-            clock: leasehold_node::Clock(Arc::new(move || reading.read())),
+            clock: leasehold_node::TimeSource(Arc::new(move || reading.read())),
             observers: Arc::new(Telling { witness: Arc::clone(&witness), clock: Arc::clone(&clock) }),
         };
         let running = leasehold_node::start(store, start).await?;

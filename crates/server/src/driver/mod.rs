@@ -47,7 +47,7 @@ use tokio::sync::watch;
 pub use clock::Clock;
 pub(crate) use handle::Readings;
 pub use handle::{Answered, Handle, Listening, Stamp};
-pub(crate) use inside::Claimed;
+pub(crate) use inside::ClaimOwner;
 pub use lead::{Lead, default_threads};
 pub use many::Drivers;
 pub use member::{Member, Membership};

@@ -1,7 +1,7 @@
 //! The figures of a node of a cluster. They are made when they are asked for: the node counts, and nothing of it is on
 //! the way of a request. Sums over all nodes are those of the cluster.
 
-use leasehold_node::{ClusterStatus, Counts};
+use leasehold_node::{ClusterStatus, NodeCounts};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -15,7 +15,7 @@ struct Peer {
 }
 
 /// The lines of a node's metrics, without an end.
-pub(crate) fn cluster_lines(status: &ClusterStatus, counts: &Counts) -> String {
+pub(crate) fn cluster_lines(status: &ClusterStatus, counts: &NodeCounts) -> String {
     let mut registry = Registry::with_prefix("leasehold_cluster");
     let r = &mut registry;
     let owned = status.partitions.iter().filter(|partition| partition.is_served_here).count();
