@@ -46,10 +46,10 @@ fn open(named: Option<&String>) -> Result<Arc<dyn SharedStore>, Failure> {
 }
 
 async fn map_of(store: &dyn SharedStore) -> Result<Map, Failure> {
-    store.map().await.map_err(failed)
+    store.map().await.map_err(|error| failed(&error))
 }
 
-fn failed(error: SharedError) -> Failure {
+fn failed(error: &SharedError) -> Failure {
     Failure::failed(error.to_string())
 }
 
@@ -164,7 +164,7 @@ async fn drain(args: &ClusterNodeArgs, is_draining: bool) -> Result<(), Failure>
         [] => return Err(Failure::usage(format!("no living node has the address or id {:?}", args.node))),
         _ => return Err(Failure::usage(format!("several nodes have ids that begin with {:?}", args.node))),
     };
-    store.drain(node, is_draining).await.map_err(failed)?;
+    store.drain(node, is_draining).await.map_err(|error| failed(&error))?;
     let address = address_of(&map, node);
     if is_draining {
         out!("{address} gives its partitions to other nodes, and goes on to take requests\n");

@@ -61,7 +61,7 @@ pub(crate) async fn accept(peers: Arc<Peers>, listener: TcpListener) {
             drop(place);
             match greeted {
                 Ok(Ok(Some((stream, peer, number)))) => {
-                    link::carry(Arc::clone(&peers.shared), stream, peer, number).await
+                    link::carry(Arc::clone(&peers.shared), stream, peer, number).await;
                 }
                 Ok(Ok(None)) | Err(_) => {}
                 Ok(Err(error)) => tracing::debug!(target: "leasehold::cluster", %error, "a greeting came to nothing"),

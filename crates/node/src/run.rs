@@ -241,7 +241,7 @@ impl Kind {
 }
 
 impl Shared {
-    /// NodeCounts and logs what a call to the store came to.
+    /// Counts and logs what a call to the store came to.
     fn note(&self, kind: &Kind, result: &Result<Done, SharedError>, took: Duration) {
         self.note_store(kind, result);
         match (kind, result) {

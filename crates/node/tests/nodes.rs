@@ -1,5 +1,8 @@
 //! Several nodes in one process, over real sockets, on a shared store in memory.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+#![allow(clippy::cast_possible_truncation, reason = "clocks of this century")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_cluster::Partitions;
 use leasehold_engine::{ClaimId, Command, Owned, Quota, Reply, Totals};
-use leasehold_journal::{Denial, Epoch, Position, Request};
+use leasehold_journal::{Denial, Epoch, Partition, Position, Request};
 use leasehold_node::{Calling, ClusterStatus, Entrance, NodeCounts};
 
 use super::Clock;
@@ -95,14 +95,14 @@ impl Inside {
     pub(super) fn totals(&self) -> Totals {
         self.entrance.look(|node| {
             let owned = self.partitions.all().filter_map(|partition| node.owned(partition));
-            owned.map(|owned| owned.totals()).sum()
+            owned.map(Partition::totals).sum()
         })
     }
 
     pub(super) fn uncharged_us(&self) -> u64 {
         self.entrance.look(|node| {
             let owned = self.partitions.all().filter_map(|partition| node.owned(partition));
-            owned.map(|owned| owned.uncharged_us()).max().unwrap_or(0)
+            owned.map(Partition::uncharged_us).max().unwrap_or(0)
         })
     }
 

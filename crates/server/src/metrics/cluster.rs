@@ -1,6 +1,8 @@
 //! The figures of a node of a cluster. They are made when they are asked for: the node counts, and nothing of it is on
 //! the way of a request. Sums over all nodes are those of the cluster.
 
+use std::time::Duration;
+
 use leasehold_node::{ClusterStatus, NodeCounts};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_registry;
@@ -25,7 +27,7 @@ pub(crate) fn cluster_lines(status: &ClusterStatus, counts: &NodeCounts) -> Stri
     gauge(r, "partitions", "Partitions of the cluster", status.partitions.len());
     gauge(r, "partitions_owned", "Partitions that this node serves; the sum over nodes is all of them", owned);
     gauge(r, "partitions_unowned", "Partitions without an owner, as this node sees them", unowned);
-    let beat_age_s = status.beat_age_us.map_or(f64::INFINITY, |age_us| age_us as f64 / 1e6);
+    let beat_age_s = status.beat_age_us.map_or(f64::INFINITY, |age_us| Duration::from_micros(age_us).as_secs_f64());
     r.register_with_unit(
         "beat_age",
         "Since the last beat of this node succeeded; at node_ttl others take its partitions over",

@@ -124,9 +124,10 @@ mod tests {
                     [0, 1, 2, least_us / unit_us, most_us / unit_us, below((most_us / unit_us).max(1)), u64::MAX / 2];
                 for number in bounds.into_iter().flat_map(|bound| bound.saturating_sub(2)..=bound + 2) {
                     for part in ["", ".0", ".001", ".999", "0s", "59s", "59m59s", "7m"] {
-                        let text = match part.starts_with('.') {
-                            true => format!("{number}{part}{name}"),
-                            false => format!("{number}{name}{part}"),
+                        let text = if part.starts_with('.') {
+                            format!("{number}{part}{name}")
+                        } else {
+                            format!("{number}{name}{part}")
                         };
                         if does_fit(&text) {
                             fitting += 1;

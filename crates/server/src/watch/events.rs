@@ -43,7 +43,8 @@ pub(crate) struct Events {
 /// All kept events, under one lock: it is taken for every batch.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    events_kept: usize,
+    /// The most events of all partitions together.
+    events_max: usize,
     /// By partition.
     pub(crate) rings: Vec<Ring>,
     /// The last totals of each partition.
@@ -79,7 +80,7 @@ pub(crate) struct Past {
 impl Events {
     pub(crate) fn new(events_kept: usize, partitions: u32) -> Self {
         let kept = Kept {
-            events_kept,
+            events_max: events_kept,
             rings: (0..partitions).map(|_| Ring::new(share(events_kept, partitions))).collect(),
             totals: vec![Totals::default(); partitions as usize],
             series: Series::new(),
@@ -101,7 +102,7 @@ impl Events {
     /// The events of so many partitions follow, whose owners may change.
     pub(crate) fn follow(&self, partitions: u32) {
         let mut kept = self.kept();
-        let events_max = share(kept.events_kept, partitions);
+        let events_max = share(kept.events_max, partitions);
         kept.rings = (0..partitions).map(|_| Ring::following(events_max)).collect();
         kept.totals = vec![Totals::default(); partitions as usize];
     }

@@ -70,8 +70,9 @@ fn what_clients_of_a_cluster_hear_can_be_true() {
     let notes: Vec<Noted> = std::thread::scope(|scope| {
         let player = |number| Player::new(&service, number);
         let players: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || player(number).play())).collect();
-        for round in 0..faults {
-            let fault = if round < ALL.len() { ALL[round] } else { ALL[rand::random_range(0..ALL.len())] };
+        // Each kind once, then any.
+        let any = std::iter::repeat_with(|| ALL[rand::random_range(0..ALL.len())]);
+        for fault in ALL.into_iter().chain(any).take(faults) {
             *struck.entry(fault).or_default() += 1;
             strike(&mut world, &service, fault);
             service.is_at(world.addresses());

@@ -239,7 +239,7 @@ fn token(answer: &HeardAnswer) -> Option<u64> {
 fn set_token(ops: &mut [Op], n: usize, other: u64) -> Option<()> {
     match answer(ops, n)? {
         HeardAnswer::Held { token, .. } | HeardAnswer::Active { token, .. } | HeardAnswer::Locked { token, .. } => {
-            *token = other
+            *token = other;
         }
         _ => return None,
     }
