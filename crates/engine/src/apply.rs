@@ -14,6 +14,10 @@ impl State {
     pub(crate) fn apply(&mut self, now: Moment, change: &Change) {
         match change {
             Change::Marked => {}
+            Change::Jumped { last_token } => {
+                assert!(*last_token >= self.counters.last_token, "tokens only rise");
+                self.counters.last_token = *last_token;
+            }
             Change::Configured { resource, capacity } => {
                 let rix = self.ensure_resource(resource);
                 let resource = self.resource_mut(rix);

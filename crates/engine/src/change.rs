@@ -12,6 +12,11 @@ use crate::time::Time;
 pub enum Change {
     /// A time mark: nothing happened, but service time got this far.
     Marked,
+    /// The store lost changes in which tokens may have been given out: they go on above this one.
+    Jumped {
+        /// Every token from now on is higher.
+        last_token: Token,
+    },
     /// A pool was registered or resized, or a claimed resource was given a capacity.
     Configured {
         /// The pool, or the claimed resource; locks always have one slot.

@@ -383,6 +383,12 @@ pub enum Refusal {
         /// Its ending.
         how: Ending,
     },
+    /// A node of a cluster asked again for a claim whose caller had heard nothing, and the claim was granted and has ended
+    /// since. Nothing is held: the caller may ask anew.
+    EndedUntold {
+        /// Its ending.
+        how: Ending,
+    },
     /// The store is nearly full, so the engine takes nothing new on.
     StoreFull,
     /// All queues together are as long as they may be.

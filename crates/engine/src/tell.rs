@@ -72,6 +72,7 @@ impl Engine {
                 self.effect_on(cix, self.grant_of(cix), What::Ended { how: *how, held_us, late_us })
             }
             Change::Marked
+            | Change::Jumped { .. }
             | Change::Claimed(_)
             | Change::Joined { .. }
             | Change::Kept { .. }

@@ -96,6 +96,11 @@ impl<T> Gate<T> {
         self.held.drain(..).map(move |held| (held.what, held.until > landed))
     }
 
+    /// Everything that is held, oldest first.
+    pub fn held_mut(&mut self) -> impl Iterator<Item = &mut T> + '_ {
+        self.held.iter_mut().map(|held| &mut held.what)
+    }
+
     /// Returns whether something is held that only a proof can release: what it depends on is durable.
     pub fn wants_proof(&self) -> bool {
         self.held.front().is_some_and(|held| held.until <= self.durable && held.proof > self.proven)

@@ -21,6 +21,7 @@ pub mod armed;
 mod armed;
 mod gate;
 mod ids;
+mod jump;
 mod partition;
 mod prune;
 pub mod record;
@@ -30,6 +31,7 @@ pub mod store;
 
 pub use gate::Gate;
 pub use ids::{Epoch, Position};
+pub use jump::{EPOCHS_SKIPPED, TOKENS_SKIPPED, first_epoch_after, last_token_lost};
 pub use partition::{
     Callers, CheckpointStart, Clocks, Denial, Happened, Orphans, Partition, PartitionLimits, Request, STRETCH_MAX_US,
     ServiceClock, TICK_US, Ticket, Told,
@@ -37,5 +39,5 @@ pub use partition::{
 pub use prune::{Candidate, Picked, Pruned, pick, prune};
 pub use record::{Batch, BatchWriter, ChunkWriter};
 pub use recovery::{Examined, Recovery, Retold, examine, recover, recover_with_history};
-pub use restore::{EPOCHS_SKIPPED, Restored, TOKENS_SKIPPED, restore};
+pub use restore::{Restored, restore};
 pub use store::{InUse, MemoryOpener, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError};

@@ -1,26 +1,17 @@
 //! Makes a backup the data of a server again. After the backup was made, tokens may have been minted and owners may
-//! have come and gone of which it knows nothing. So both counters jump ahead of every value that can have been used: a
-//! token must not be given out twice, and a former holder that a token fenced off stays fenced off.
-//!
-//! Time says how far: no server grants a slot every microsecond, or starts every millisecond, for long. So the clock's
-//! microseconds since 1970 are above every token, also when one backup is restored twice, and that lasts until the year 2255.
-//! The clock may be wrong, so there is a least distance too. Everything else is as it was: leases have the time left
-//! that they had, as after a long stop.
+//! have come and gone of which it knows nothing, so both counters jump (`jump.rs`). Everything else is as it was: leases
+//! have the time left that they had, as after a long stop.
 
 use std::path::Path;
 
 use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Counters, Engine, Fact, Limits, Moment, Token, Wall};
 
+use crate::jump::{TOKENS_SKIPPED, first_epoch_after, last_token_lost};
 use crate::recovery::{Examined, Recovery, examine, recover};
 use crate::store::sqlite::Staging;
 use crate::store::{SqliteOpener, SqliteReader, Store, StoreError};
 use crate::{ChunkWriter, Epoch, Position};
-
-/// The least by which the token counter jumps: 127 days of 100 000 grants a second.
-pub const TOKENS_SKIPPED: u64 = 1 << 40;
-/// The least by which the epoch jumps: a start every second for twelve days.
-pub const EPOCHS_SKIPPED: u64 = 1 << 20;
 
 /// Facts walked at a time.
 const SLICE_FACTS: usize = 4096;
@@ -51,7 +42,7 @@ pub fn restore(
     let limits = Limits::default();
     let examined = examine(&SqliteReader::of_file(from, partition)?, limits.clone())?;
     let last_token = raised_token(from, examined.engine.last_token(), wall)?;
-    let epoch = raised_epoch(examined.epoch, wall);
+    let epoch = first_epoch_after(examined.epoch, wall);
 
     let staging = Staging::begin(directory)?;
     let replaced = staging.is_taken();
@@ -76,7 +67,7 @@ pub fn restore(
 }
 
 fn raised_token(from: &Path, last: Token, wall: Wall) -> Result<Token, StoreError> {
-    let raised = last.0.saturating_add(TOKENS_SKIPPED).max(wall.0);
+    let raised = last_token_lost(last, wall).0;
     if raised > TOKEN_MAX - TOKENS_SKIPPED {
         return Err(StoreError::Unsupported {
             place: from.display().to_string(),
@@ -87,10 +78,6 @@ fn raised_token(from: &Path, last: Token, wall: Wall) -> Result<Token, StoreErro
         });
     }
     Ok(Token(raised))
-}
-
-fn raised_epoch(last: Epoch, wall: Wall) -> Epoch {
-    Epoch(last.0.saturating_add(EPOCHS_SKIPPED).max(wall.0 / 1000))
 }
 
 /// Writes the whole state anew, as of `head`, with this token counter.
@@ -127,6 +114,7 @@ pub(crate) fn write_checkpoint(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EPOCHS_SKIPPED;
 
     /// 2026-07-01.
     const NOW: Wall = Wall(1_782_864_000_000_000);
@@ -139,8 +127,8 @@ mod tests {
         assert_eq!(raised(7, NOW), NOW.0);
         assert!(raised(7, Wall(NOW.0 + 1)) > raised(7, NOW), "twice the same backup");
         assert_eq!(raised(1 << 52, NOW), (1 << 52) + TOKENS_SKIPPED);
-        assert_eq!(raised_epoch(Epoch(3), Wall(0)), Epoch(3 + EPOCHS_SKIPPED));
-        assert_eq!(raised_epoch(Epoch(3), NOW), Epoch(NOW.0 / 1000));
+        assert_eq!(first_epoch_after(Epoch(3), Wall(0)), Epoch(3 + EPOCHS_SKIPPED));
+        assert_eq!(first_epoch_after(Epoch(3), NOW), Epoch(NOW.0 / 1000));
     }
 
     #[test]

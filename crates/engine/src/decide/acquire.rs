@@ -76,7 +76,11 @@ impl Engine {
             (Status::Ended(Ending::TimedOut | Ending::Withdrawn), Kind::Pool | Kind::Claim) => {
                 Err(self.none_free(now, Some(claim.resource)))
             }
-            (Status::Ended(how), _) => Err(Refusal::KeySpent { how }),
+            // A hand-back undoes a claim, and frees its key.
+            (Status::Ended(how), _) if claim.key().is_some() && how != Ending::HandedBack => {
+                Err(Refusal::KeySpent { how })
+            }
+            (Status::Ended(how), _) => Err(Refusal::EndedUntold { how }),
             (_, Kind::Lock) => Ok(Reply::Lock(self.state.view_lock(now, key), LockNews::Acquired { from: None })),
             (_, Kind::Pool | Kind::Claim) => Ok(self.reply_to_claimant(now, cix)),
         }

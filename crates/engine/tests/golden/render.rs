@@ -27,6 +27,7 @@ impl Names {
     pub(crate) fn change(&self, change: &Change) -> String {
         match change {
             Change::Marked => "marked".into(),
+            Change::Jumped { last_token } => format!("jumped, tokens above {}", last_token.0),
             Change::Configured { resource, capacity } => format!("configured {}, capacity {capacity}", key(resource)),
             Change::Unconfigured { resource } => format!("unconfigured {}", key(resource)),
             Change::Labeled { resource, label } => {
@@ -192,6 +193,7 @@ impl Names {
             Refusal::StillWaiting => "still waiting".into(),
             Refusal::Contended => "contended".into(),
             Refusal::KeyReused => "key reused".into(),
+            Refusal::EndedUntold { how } => format!("ended untold: {how:?}"),
             Refusal::KeySpent { how } => format!("key spent: {how:?}"),
         }
     }

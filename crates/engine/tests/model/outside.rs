@@ -39,6 +39,7 @@ impl Outside {
     pub(crate) fn see(&mut self, now: Moment, command: Option<&Command>, change: &Change) {
         match change {
             Change::Marked | Change::Joined { .. } | Change::Kept { .. } | Change::Retimed { .. } => {}
+            Change::Jumped { .. } => unreachable!("no command makes tokens jump"),
             Change::Labeled { resource, .. } => {
                 assert!(self.capacities.contains_key(resource), "only a resource with a capacity has a label");
             }

@@ -118,6 +118,7 @@ impl Seen {
     pub(crate) fn change(&mut self, change: &Change) {
         self.count(match change {
             Change::Marked => "change: marked",
+            Change::Jumped { .. } => "change: jumped",
             Change::Configured { .. } => "change: configured",
             Change::Unconfigured { .. } => "change: unconfigured",
             Change::Claimed(_) => "change: claimed",
@@ -290,6 +291,7 @@ impl Seen {
                 Refusal::Contended => "refused: contended",
                 Refusal::KeyReused => "refused: key reused",
                 Refusal::KeySpent { .. } => "refused: key spent",
+                Refusal::EndedUntold { .. } => "refused: ended untold",
                 Refusal::StoreFull => "refused: store full",
                 Refusal::TooManyWaiting { .. } => "refused: too many waiting",
                 Refusal::OverQuota { is_about_waiting: true, .. } => "refused: over the quota of waiting",

@@ -390,6 +390,16 @@ impl<R> Partition<R> {
         self.in_flight.is_none() && self.has_changes()
     }
 
+    /// Returns whether every change so far was taken by an append: then a checkpoint may begin.
+    pub fn is_batch_empty(&self) -> bool {
+        !self.has_changes()
+    }
+
+    /// About the size of the batch that `take_batch` would return.
+    pub fn batch_bytes(&self) -> usize {
+        self.reign.sealed.front().map_or_else(|| self.batch.bytes(), |batch| batch.record.len())
+    }
+
     /// Returns whether changes wait that no append has taken.
     fn has_changes(&self) -> bool {
         !self.batch.is_empty() || !self.reign.sealed.is_empty()
@@ -494,11 +504,11 @@ impl<R> Partition<R> {
     pub fn begin_checkpoint(&mut self, clocks: Clocks) -> CheckpointStart {
         assert!(!self.has_changes(), "a checkpoint ends where a batch ends");
         self.engine.begin_snapshot();
-        CheckpointStart {
-            partition: self.number,
-            upto: self.head,
-            now: Moment { at: self.clock.at(), wall: clocks.wall },
-        }
+        // The next owner goes on from the last change or a mark of time, and neither may be as late as this clock: readers of
+        // the checkpoint must not be ahead of it.
+        let is_shared = self.reign.is_shared && !planted!(CheckpointAheadOfTime);
+        let at = if is_shared { self.marked_at } else { self.clock.at() };
+        CheckpointStart { partition: self.number, upto: self.head, now: Moment { at, wall: clocks.wall } }
     }
 
     /// More of the checkpoint under way. `false` when these facts were the last.

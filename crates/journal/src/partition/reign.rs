@@ -8,9 +8,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use leasehold_engine::{ClaimId, Command, Engine, Moment, Time, planted};
+use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::{Change, ClaimId, Command, Engine, Moment, Time, Token, planted};
 
 use super::{Clocks, Denial, Partition, PartitionLimits, Request, Ticket};
+use crate::jump::{TOKENS_SKIPPED, last_token_lost};
 use crate::record::Batch;
 use crate::{Epoch, Position};
 
@@ -53,8 +55,8 @@ impl Reign {
 
 impl<R> Partition<R> {
     /// Goes on from the end of a stream that was taken from another owner. Its first batch is there at once: callers
-    /// are served when that is durable.
-    #[expect(clippy::too_many_arguments, reason = "as `new`, and the orphans")]
+    /// are served when that is durable. `is_jump`: the store lost changes of this stream.
+    #[expect(clippy::too_many_arguments, reason = "as `new`, and what a taking adds")]
     pub fn taken(
         engine: Engine,
         number: u32,
@@ -64,9 +66,13 @@ impl<R> Partition<R> {
         limits: PartitionLimits,
         clocks: Clocks,
         orphans: Orphans,
+        is_jump: bool,
     ) -> Self {
         let mut partition = Self::bare(engine, number, epoch, head, at, limits, clocks);
         partition.reign.is_shared = true;
+        if is_jump {
+            partition.jump(clocks);
+        }
         let waiting = partition.engine.waiting_with_connection();
         if orphans == Orphans::Await && !planted!(OrphansDroppedAtOnce) {
             partition.reign.orphans = waiting.into_iter().collect();
@@ -82,6 +88,20 @@ impl<R> Partition<R> {
             partition.mark(now);
         }
         partition
+    }
+
+    /// The store lost changes of this partition in which tokens may have been given out. Before anything else is decided,
+    /// the counter jumps above all of them, in the first batch.
+    fn jump(&mut self, clocks: Clocks) {
+        let now = self.now(clocks);
+        let last = self.engine.last_token();
+        let jumped = last_token_lost(last, now.wall);
+        // A clock that is wrong by centuries does not use the tokens up.
+        let is_too_far = jumped.0 > TOKEN_MAX - TOKENS_SKIPPED;
+        let last_token = if is_too_far { Token(last.0 + TOKENS_SKIPPED.min(TOKEN_MAX - last.0)) } else { jumped };
+        let change = Change::Jumped { last_token };
+        self.engine.apply(now, &change);
+        self.push(now, &change);
     }
 
     /// The proof that an answer decided now needs: the next one to begin.
@@ -162,9 +182,16 @@ impl<R> Partition<R> {
         }
     }
 
-    /// A parked caller asked again by another way, and is parked there by now: this one goes without a trace.
-    pub fn forget(&mut self, ticket: Ticket) {
-        self.parked.take(ticket);
+    /// A caller has asked again by another way, under the same id, and waits there by now. Its earlier call goes without
+    /// a trace, parked or with an answer that is held: if that answer cannot leave, nothing is handed back for it.
+    pub fn supersede(&mut self, ticket: Option<Ticket>, id: Option<ClaimId>, is_its: impl Fn(&R) -> bool) {
+        let parked = ticket.and_then(|ticket| self.parked.take(ticket)).map(|parked| parked.claim);
+        let its = self.answers.held_mut().filter(|told| is_its(&told.to));
+        let held: Vec<_> = its.filter_map(|told| told.untold.take()).collect();
+        for claim in parked.into_iter().chain(held).filter(|claim| Some(*claim) != id) {
+            // It was counted among those that share the claim, and the later call was counted again.
+            self.company.left(claim);
+        }
     }
 
     pub(super) fn seal_if_large(&mut self) {

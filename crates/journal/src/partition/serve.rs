@@ -190,7 +190,7 @@ impl<R> Partition<R> {
         }
     }
 
-    fn push(&mut self, now: Moment, change: &Change) {
+    pub(super) fn push(&mut self, now: Moment, change: &Change) {
         self.head = self.head.next();
         self.marked_at = now.at;
         if self.is_journaled {

@@ -11,6 +11,7 @@ use super::parts::{self, Rare, Said};
 pub(super) fn number(change: &Change) -> u8 {
     match change {
         Change::Marked => change::MARKED,
+        Change::Jumped { .. } => change::JUMPED,
         Change::Configured { .. } => change::CONFIGURED,
         Change::Unconfigured { .. } => change::UNCONFIGURED,
         Change::Labeled { .. } => change::LABELED,
@@ -32,12 +33,16 @@ pub(super) fn number(change: &Change) -> u8 {
 
 /// Returns whether changes of this number name a claim.
 pub(super) fn names_claim(number: u8) -> bool {
-    !matches!(number, change::MARKED | change::CONFIGURED | change::UNCONFIGURED | change::LABELED)
+    !matches!(number, change::MARKED | change::JUMPED | change::CONFIGURED | change::UNCONFIGURED | change::LABELED)
 }
 
 pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
     match change {
-        Change::Marked | Change::Configured { .. } | Change::Unconfigured { .. } | Change::Labeled { .. } => None,
+        Change::Marked
+        | Change::Jumped { .. }
+        | Change::Configured { .. }
+        | Change::Unconfigured { .. }
+        | Change::Labeled { .. } => None,
         Change::Claimed(claimed) => Some(claimed.claim),
         Change::Joined { claim, .. }
         | Change::Kept { claim, .. }
@@ -60,6 +65,7 @@ pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
         | Change::GraceBegan { claim: _ }
         | Change::GraceOver { claim: _ }
         | Change::Forgotten { claim: _ } => {}
+        Change::Jumped { last_token } => put_varint(out, last_token.0),
         Change::Configured { resource, capacity } => {
             parts::put_resource(out, resource);
             put_varint(out, u64::from(*capacity));
@@ -93,6 +99,7 @@ pub(super) fn fields(
 ) -> Result<Change, RecordError> {
     match (number, claim) {
         (change::MARKED, None) => Ok(Change::Marked),
+        (change::JUMPED, None) => Ok(Change::Jumped { last_token: Token(reader.varint("token")?) }),
         (change::CONFIGURED, None) => {
             let resource = parts::resource_key(reader)?;
             Ok(Change::Configured { resource, capacity: reader.varint_u32("capacity")? })

@@ -22,6 +22,7 @@ pub(super) mod change {
     pub(in crate::record) const CLAIMED_WITH: u8 = 15;
     pub(in crate::record) const CONFIRMED: u8 = 16;
     pub(in crate::record) const LABELED: u8 = 17;
+    pub(in crate::record) const JUMPED: u8 = 18;
 
     pub(in crate::record) const MASK: u8 = 0x1f;
     /// Service time passed since the previous change; the difference follows.

@@ -38,9 +38,10 @@ pub(crate) fn variant(change: &Change) -> usize {
         Change::Kept { .. } => 12,
         Change::Confirmed { .. } => 13,
         Change::Labeled { .. } => 14,
+        Change::Jumped { .. } => 15,
     }
 }
-pub(crate) const VARIANTS: usize = 15;
+pub(crate) const VARIANTS: usize = 16;
 
 fn resources() -> [ResourceKey; 3] {
     [
@@ -76,6 +77,7 @@ pub(crate) fn changes() -> Vec<(Moment, Change)> {
     changes.push((last, Change::Confirmed { claim: ClaimId(13) }));
     let labels = [Some("build slots".into()), None];
     changes.extend(labels.map(|label| (last, Change::Labeled { resource: resources()[0].clone(), label })));
+    changes.push((last, Change::Jumped { last_token: Token(1 << 51) }));
     changes
 }
 
@@ -338,6 +340,7 @@ pub(crate) fn change() -> impl Strategy<Value = Change> {
         }),
         claim().prop_map(|claim| Change::Confirmed { claim }),
         (resource(), prop::option::of(text())).prop_map(|(resource, label)| Change::Labeled { resource, label }),
+        number().prop_map(|token| Change::Jumped { last_token: Token(token) }),
         (claim(), lease()).prop_map(|(claim, lease)| Change::Renewed { claim, lease }),
         (claim(), number()).prop_map(|(claim, ttl_us)| Change::Retimed { claim, ttl_us }),
         claim().prop_map(|claim| Change::GraceBegan { claim }),

@@ -37,7 +37,7 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
     })
 }
 
-/// Refusals that come from a limit of the service, not from the call.
+/// Refusals that come from the service, most of them from one of its limits, and not from the call.
 pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
     let reason = match refusal {
         Refusal::OverQuota { is_about_waiting, limit } => {
@@ -48,6 +48,11 @@ pub(crate) fn past_a_limit(refusal: &Refusal) -> Option<Problem> {
         Refusal::StoreFull => {
             let reason = "the store is nearly full, nothing new is taken on until there is room";
             return Some(Problem::unavailable(reason, RETRY_WHEN_THERE_IS_ROOM_S).coded(Code::StoreFull));
+        }
+        Refusal::EndedUntold { .. } => {
+            let reason = "this call was granted and its claim ended before the answer could leave; nothing is held, it is \
+                          safe to retry";
+            return Some(Problem::unavailable(reason, RETRY_SOON_S));
         }
         Refusal::TooManyWaiting { limit } => format!("the limit of {limit} callers waiting in queues is reached"),
         Refusal::TooManyClaims { limit } => format!("the limit of {limit} live claims is reached"),

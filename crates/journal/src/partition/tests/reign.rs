@@ -18,7 +18,7 @@ fn taken(orphans: Orphans) -> (Rig, ClaimId, ClaimId) {
     let (head, at) = (world.partition.durable(), world.partition.service_time());
     engine.finish_restore(at);
     let limits = world.partition.limits.clone();
-    let partition = Partition::taken(engine, 0, Epoch(9), head, at, limits, world.clocks(), orphans);
+    let partition = Partition::taken(engine, 0, Epoch(9), head, at, limits, world.clocks(), orphans, false);
     (Rig { partition, ..world }, holder, waiter)
 }
 
@@ -244,4 +244,73 @@ fn a_lock_asked_for_again_is_acquired_not_renewed() {
     let other = Acquire { id: ClaimId(1), ..acquire };
     world.ask(3, Command::Acquire(Box::new(other)));
     assert!(matches!(&world.store()[..], [(3, Ok(Reply::Lock(_, LockNews::Renewed)))]), "another call renews");
+}
+
+/// Found by simulation: the first answer was given up on while the second, to the same caller, could still leave.
+#[test]
+fn an_answer_that_was_asked_for_again_is_not_handed_back() {
+    for is_superseded in [true, false] {
+        let (mut world, holder, _) = taken(Orphans::Withdraw);
+        world.ask(1, Command::Return { resource: POOL, claim: holder });
+        world.store();
+        let clocks = world.clocks();
+        world.partition.end_orphans(clocks);
+        let acquire = acquire_of(&mut world);
+        let id = acquire.id;
+        world.ask(7, Command::Acquire(acquire.clone()));
+        let clocks = world.clocks();
+        let batch = world.partition.take_batch(clocks);
+        assert!(batch.is_some() && world.told().is_empty());
+        world.mono_us += S;
+        world.ask(8, Command::Acquire(acquire));
+        if is_superseded {
+            world.partition.supersede(None, Some(id), |&caller| caller == 7);
+        }
+        // The first has waited for the store for as long as it may, the second has not.
+        world.mono_us += world.partition.limits.store_timeout_us - S / 2;
+        let clocks = world.clocks();
+        world.partition.tick(clocks);
+        assert_eq!(world.partition.has_batch() || !world.partition.is_batch_empty(), !is_superseded, "a hand-back");
+        let told = world.told();
+        assert!(matches!(&told[..], [(7, Err(Denial::StoreLate))]), "{told:?}");
+    }
+}
+
+/// Found by simulation: a taker that had read the checkpoint was ahead of the owner before it, and time cannot go back.
+#[test]
+fn a_checkpoint_has_the_time_of_its_last_change() {
+    let (mut world, ..) = taken(Orphans::Await);
+    world.store();
+    let last = world.partition.marked_at;
+    world.mono_us += S / 20;
+    let clocks = world.clocks();
+    world.partition.tick(clocks);
+    assert!(world.partition.service_time() > last && world.partition.is_batch_empty());
+    let start = world.partition.begin_checkpoint(clocks);
+    assert_eq!((start.upto, start.now.at), (world.partition.durable(), last));
+}
+
+#[test]
+fn after_a_loss_tokens_jump_before_anything_is_decided() {
+    let (world, ..) = taken(Orphans::Withdraw);
+    let mut engine = Engine::new(Limits::default());
+    for fact in world.partition.engine().facts() {
+        engine.restore(fact);
+    }
+    let (head, at, limits) = (world.partition.head, world.partition.service_time(), world.partition.limits.clone());
+    let last = engine.last_token();
+    // The lease of the holder is over: the waiter is granted with the first batch.
+    let at = at.plus(60 * S);
+    let (clocks, epoch) = (world.clocks(), Epoch(crate::EPOCHS_SKIPPED + 9));
+    let mut partition: Partition<u32> =
+        Partition::taken(engine, 0, epoch, head, at, limits, clocks, Orphans::Await, true);
+    let batch = partition.take_batch(clocks).unwrap();
+    let changes = decode_batch(&batch.record).unwrap().changes;
+    let leasehold_engine::Change::Jumped { last_token } = changes[0].1 else { panic!("{changes:?}") };
+    assert_eq!(last_token.0, last.0 + crate::TOKENS_SKIPPED);
+    assert!(changes.iter().all(|(_, change)| match change {
+        leasehold_engine::Change::Granted { token, .. } => *token > last_token,
+        _ => true,
+    }));
+    assert!(partition.engine().last_token() >= last_token);
 }

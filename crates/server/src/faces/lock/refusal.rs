@@ -38,6 +38,7 @@ pub(super) fn word(refusal: &Refusal, job: &str, envelope: &Envelope<'_>) -> Res
             Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), envelope))
         }
         Refusal::StoreFull
+        | Refusal::EndedUntold { .. }
         | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }

@@ -36,6 +36,7 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
             return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), envelope));
         }
         Refusal::StoreFull
+        | Refusal::EndedUntold { .. }
         | Refusal::TooManyWaiting { .. }
         | Refusal::OverQuota { .. }
         | Refusal::TooManyClaims { .. }
