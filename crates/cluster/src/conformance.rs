@@ -52,6 +52,7 @@ tests! {
     burying_compares_what_was_seen,
     a_node_is_forgotten_only_when_buried_and_named_by_no_partition,
     a_free_partition_is_taken_once,
+    an_epoch_may_jump_and_never_stays,
     a_partition_of_the_living_is_not_taken,
     a_partition_of_the_dead_is_taken_with_its_time,
     a_taking_compares_the_burial_it_saw,
@@ -146,7 +147,8 @@ impl Member {
         let dead = seen.value.node.and_then(|node| map.node(node).cloned());
         let mark = dead.as_ref().and_then(|dead| dead.value.mark_of(partition, seen.value.epoch));
         let at = seen.value.at.max(mark.unwrap_or_default());
-        Taking { partition, seen, dead, node: self.id(), at }
+        let epoch = seen.value.epoch.next();
+        Taking { partition, seen, dead, node: self.id(), epoch, at }
     }
 
     async fn take(&self, partition: u32) -> Reign {
@@ -344,6 +346,19 @@ async fn a_free_partition_is_taken_once(connect: Connect) {
     assert_eq!(owners[1], Seen::default());
     let beyond = Taking { partition: PARTITIONS, ..first.taking(1).await };
     is_refused(first.store.take(beyond).await);
+}
+
+async fn an_epoch_may_jump_and_never_stays(connect: Connect) {
+    let world = World::new(connect);
+    let node = world.join(1).await;
+    let taking = node.taking(1).await;
+    is_refused(node.store.take(Taking { epoch: taking.seen.value.epoch, ..taking.clone() }).await);
+    let far = Epoch(taking.epoch.0 + (1 << 40));
+    let reign = node.store.take(Taking { epoch: far, ..taking.clone() }).await.unwrap();
+    assert_eq!(reign.epoch(), far);
+    is_fenced(node.store.take(taking).await);
+    node.store.let_go(reign, Time(0)).await.unwrap();
+    assert_eq!(node.take(1).await.epoch(), Epoch(far.0 + 2));
 }
 
 async fn a_partition_of_the_living_is_not_taken(connect: Connect) {

@@ -26,9 +26,24 @@ pub enum Broken {
         /// Where the batch begins.
         first: Position,
     },
+    /// The stream ends before the changes that were read from it.
+    #[error("the stream has not the batch that ends at {head}, which was read from it before")]
+    Ahead {
+        /// The last change that was applied.
+        head: Position,
+    },
     /// A record cannot be read.
     #[error("{0}")]
     Damaged(String),
+}
+
+/// What a reader of a stream reads after its checkpoint, as far as a follower has seen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+    /// The size of that checkpoint.
+    pub(crate) checkpoint_bytes: u64,
 }
 
 /// An engine that follows the stream of a partition.
@@ -46,6 +61,11 @@ pub struct Follower {
     happened: Vec<Happened>,
     /// The state was read from a checkpoint of this position since that was last asked for.
     restored: Option<Position>,
+    tail: Tail,
+    /// The epoch of the newest batch.
+    epoch: Epoch,
+    /// The newest batch is to be seen in the stream once more.
+    is_doubted: bool,
 }
 
 /// Where a change was read.
@@ -69,6 +89,9 @@ impl Follower {
             is_restoring: false,
             happened: Vec::new(),
             restored: None,
+            tail: Tail::default(),
+            epoch: Epoch(0),
+            is_doubted: false,
         }
     }
 
@@ -102,6 +125,27 @@ impl Follower {
         self.last.map(|last| (self.engine, last))
     }
 
+    /// The epoch of the newest batch.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Reads the newest batch once more, to see that the stream still has it.
+    pub(crate) fn doubt(&mut self) {
+        if let (Cursor::After(after), true) = (self.cursor, self.head > Position::START && !planted!(FollowerSkipsGap))
+            && after == self.head
+        {
+            self.cursor = Cursor::After(Position(self.head.0 - 1));
+            self.is_doubted = true;
+        }
+    }
+
+    /// The length of the stream after the checkpoint that it was begun from. A later checkpoint is not seen here, so it
+    /// is rather too long.
+    pub(crate) fn tail(&self) -> Tail {
+        self.tail
+    }
+
     /// Returns whether the newest batch is known, so that a batch can be appended after it.
     pub fn is_linked(&self) -> bool {
         self.last.is_some()
@@ -128,6 +172,9 @@ impl Follower {
             self.cursor = Cursor::After(Position(self.head.0 - 1));
             return Ok(false);
         }
+        if std::mem::take(&mut self.is_doubted) {
+            return Err(Broken::Ahead { head: self.head });
+        }
         Ok(true)
     }
 
@@ -138,6 +185,7 @@ impl Follower {
         }
         let chunk = ChunkReader::open(record).map_err(|error| Broken::Damaged(error.to_string()))?;
         self.at = chunk.header().moment.at;
+        self.tail.checkpoint_bytes += record.len() as u64;
         for fact in chunk {
             self.engine.restore(fact.map_err(|error| Broken::Damaged(error.to_string()))?);
         }
@@ -158,10 +206,18 @@ impl Follower {
         let link = Link { first: header.first, sum: Sum::of(record) };
         if header.last() <= self.head {
             // It was applied before; if it is the newest, it has to be the one that was.
-            if header.last() == self.head && *self.last.get_or_insert(link) != link {
-                return Err(Broken::Forked { first: header.first });
+            if header.last() == self.head {
+                if *self.last.get_or_insert(link) != link {
+                    return Err(Broken::Forked { first: header.first });
+                }
+                self.is_doubted = false;
+                self.epoch = header.epoch;
             }
             return Ok(());
+        }
+        if header.first <= self.head && !planted!(FollowerSkipsGap) {
+            // Batches of one stream end where they ended before.
+            return Err(Broken::Forked { first: header.first });
         }
         if header.first > self.head.next() && !planted!(FollowerSkipsGap) {
             return Err(Broken::Gap { first: header.first, head: self.head });
@@ -190,6 +246,9 @@ impl Follower {
         }
         retelling.finish(&self.engine, told);
         self.last = Some(link);
+        self.epoch = header.epoch;
+        self.tail.batches += 1;
+        self.tail.bytes += record.len() as u64;
         Ok(())
     }
 }

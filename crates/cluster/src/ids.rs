@@ -1,4 +1,4 @@
-//! Names: of a node, of the batch at the end of a stream.
+//! Names: of a node, of a peer, of the batch at the end of a stream.
 
 use std::fmt;
 
@@ -20,6 +20,15 @@ impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0 >> 96)
     }
+}
+
+/// Another node, or this one, by a number that means something in this process only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Peer(pub(crate) u32);
+
+impl Peer {
+    /// This node itself.
+    pub(crate) const ME: Peer = Peer(0);
 }
 
 /// The checksum of a batch, by which the next one names it.

@@ -30,8 +30,8 @@ pub async fn take(store: &dyn SharedStore, partition: u32, number: u128) -> Reig
     let map = store.map().await.unwrap();
     let seen = map.owners[partition as usize].clone();
     let dead = seen.value.node.and_then(|node| map.node(node).cloned());
-    let at = seen.value.at;
-    store.take(Taking { partition, seen, dead, node: node(number).node, at }).await.unwrap()
+    let (epoch, at) = (seen.value.epoch.next(), seen.value.at);
+    store.take(Taking { partition, seen, dead, node: node(number).node, epoch, at }).await.unwrap()
 }
 
 /// Buries a node.
@@ -67,7 +67,8 @@ pub async fn settle(store: &dyn SharedStore) {
             let reign = Reign { partition, owner: seen.value, version: seen.version };
             store.let_go(reign, at).await.map(|()| false)
         } else {
-            store.take(Taking { partition, at, seen, dead: None, node }).await.map(|_| true)
+            let epoch = seen.value.epoch.next();
+            store.take(Taking { partition, at, seen, dead: None, node, epoch }).await.map(|_| true)
         };
         match ended {
             Ok(true) => return,

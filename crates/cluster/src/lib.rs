@@ -28,7 +28,7 @@ pub use hash::{HASH_BITS, PARTITIONS_MAX, Partitions, claim_id, hash, realm};
 pub use ids::{Link, NodeId, Sum};
 pub use map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen};
 pub use message::{AskAnswer, Bulletin, Done, Message, Op, Out, PeerAddress};
-pub use node::{Config, Draw, Node, To};
+pub use node::{Config, Draw, Node, To, restored};
 pub use placement::{rank, targets};
 pub use store::{
     Append, Birth, CheckpointId, Cursor, Fut, Landing, MemoryStore, Page, Piece, SharedError, SharedStore, Taking,

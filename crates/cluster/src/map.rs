@@ -35,6 +35,9 @@ pub struct NodeRecord {
     pub unreachable: Vec<NodeId>,
     /// A digest of its configuration, to show where nodes differ.
     pub policy: u64,
+    /// The store went back to an earlier state, and this node or another has noticed: owners of an earlier epoch serve
+    /// no more, and takers begin at this one. Zero while no store went back.
+    pub epoch_floor: Epoch,
     /// For ever: nothing of this life counts any more.
     pub is_buried: bool,
 }
@@ -54,6 +57,7 @@ impl NodeRecord {
             is_draining: false,
             unreachable: Vec::new(),
             policy: 0,
+            epoch_floor: Epoch(0),
             is_buried: false,
         }
     }
@@ -139,6 +143,11 @@ impl Map {
     /// Returns whether a node is there and not buried.
     pub fn is_alive(&self, node: NodeId) -> bool {
         self.node(node).is_some_and(|seen| !seen.value.is_buried)
+    }
+
+    /// The epoch that every owner has to have reached, after a store went back.
+    pub fn epoch_floor(&self) -> Epoch {
+        self.nodes.iter().map(|seen| seen.value.epoch_floor).max().unwrap_or_default()
     }
 
     /// The nodes that are not buried.

@@ -132,6 +132,15 @@ pub enum Out {
     Happened(Bulletin),
     /// The node has given everything away and may end.
     Ended,
+    /// The store shows less than it did: a snapshot was restored, or an asynchronous standby was promoted. Writes that it
+    /// had confirmed are gone. Tell the operator: an error in the log, and a metric. The node goes on by itself: every
+    /// partition jumps to this epoch or a later one, and its tokens jump, before it serves.
+    WentBack {
+        /// A sentence about what the store showed.
+        what: String,
+        /// The epoch.
+        epoch: Epoch,
+    },
 }
 
 /// Durable changes of a partition. Every node hears of all of them: of its own from its engine, of others by following.

@@ -1,7 +1,7 @@
 //! The bytes of the records that a shared store keeps beside batches and chunks.
 //!
 //! ```text
-//! node    "LHN\n" version:u16 node:u128 flags:u8 beat:u64 low:u16 high:u16 policy:u64 address marks unreachable  crc32:u32
+//! node    "LHN\n" version:u16 node:u128 flags:u8 beat:u64 low:u16 high:u16 policy:u64 address marks unreachable [floor]  crc32:u32
 //! owner   "LHO\n" version:u16 epoch:u64 owned:u8 [node:u128] at:u64                                             crc32:u32
 //! meta    "LHM\n" version:u16 partitions:u32 format:u16 secret:32 bytes                                         crc32:u32
 //! linked  version:u8 first:u64 sum:u32   the batch's record as the journal has it
@@ -29,13 +29,18 @@ const LINKED: u8 = 1;
 
 const DRAINING: u8 = 0x01;
 const BURIED: u8 = 0x02;
+/// An epoch floor follows.
+const FLOOR: u8 = 0x04;
 
 /// The bytes of a node's record.
 pub fn encode_node(record: &NodeRecord) -> Vec<u8> {
-    let NodeRecord { node, address, speaks, beat, marks, is_draining, unreachable, policy, is_buried } = record;
+    let NodeRecord { node, address, speaks, beat, marks, is_draining, unreachable, policy, epoch_floor, is_buried } =
+        record;
+    let has_floor = *epoch_floor > Epoch(0);
     let mut out = begin(NODE);
     out.extend_from_slice(&node.0.to_le_bytes());
-    out.push(if *is_draining { DRAINING } else { 0 } | if *is_buried { BURIED } else { 0 });
+    let flags = [(*is_draining, DRAINING), (*is_buried, BURIED), (has_floor, FLOOR)];
+    out.push(flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag));
     out.extend_from_slice(&beat.to_le_bytes());
     out.extend_from_slice(&speaks.0.to_le_bytes());
     out.extend_from_slice(&speaks.1.to_le_bytes());
@@ -51,6 +56,9 @@ pub fn encode_node(record: &NodeRecord) -> Vec<u8> {
     for node in unreachable {
         out.extend_from_slice(&node.0.to_le_bytes());
     }
+    if has_floor {
+        put_varint(&mut out, epoch_floor.0);
+    }
     seal(out)
 }
 
@@ -59,7 +67,7 @@ pub fn decode_node(record: &[u8]) -> Result<NodeRecord, RecordError> {
     let mut reader = open(record, NODE)?;
     let node = NodeId(reader.u128("node")?);
     let flags = reader.u8("flags")?;
-    if flags & !(DRAINING | BURIED) != 0 {
+    if flags & !(DRAINING | BURIED | FLOOR) != 0 {
         return Err(reader.error("flags", Flaw::Unknown(flags)));
     }
     let beat = reader.u64("beat")?;
@@ -79,10 +87,11 @@ pub fn decode_node(record: &[u8]) -> Result<NodeRecord, RecordError> {
     for _ in 0..reader.count("number of nodes")? {
         unreachable.push(NodeId(reader.u128("unreachable node")?));
     }
+    let epoch_floor = Epoch(if flags & FLOOR == 0 { 0 } else { reader.varint("epoch floor")? });
     reader.end("end of the node")?;
     let (is_draining, is_buried) = (flags & DRAINING != 0, flags & BURIED != 0);
     let address = address.to_owned();
-    Ok(NodeRecord { node, address, speaks, beat, marks, is_draining, unreachable, policy, is_buried })
+    Ok(NodeRecord { node, address, speaks, beat, marks, is_draining, unreachable, policy, epoch_floor, is_buried })
 }
 
 /// The bytes of an owner record.

@@ -59,7 +59,10 @@ impl Rig {
         let mut reigns = Vec::new();
         for (partition, seen) in map.owners.into_iter().enumerate() {
             let partition = u32::try_from(partition).unwrap();
-            reigns.push(store.take(Taking { partition, seen, dead: None, node: NODE, at: Time(0) }).await.unwrap());
+            let epoch = seen.value.epoch.next();
+            reigns.push(
+                store.take(Taking { partition, seen, dead: None, node: NODE, epoch, at: Time(0) }).await.unwrap(),
+            );
         }
         Rig { etcd, store, reigns }
     }

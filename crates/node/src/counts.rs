@@ -44,6 +44,8 @@ pub struct NodeCounts {
     pub asked_again: Count,
     /// Calls to the store without an answer.
     pub store_away: Count,
+    /// How often the store showed less than before.
+    pub went_back: Count,
     /// Links that were lost.
     pub links_lost: Count,
 }

@@ -188,6 +188,14 @@ impl Shared {
                         self.observers.news(&news, &engine.totals());
                     }
                 }
+                Out::WentBack { what, epoch } => {
+                    self.counts.went_back.one_more();
+                    tracing::error!(
+                        epoch = epoch.0,
+                        "the store went back to an earlier state, and writes that it had confirmed are gone: {what}; epochs \
+                         and tokens jump"
+                    );
+                }
                 Out::Ended => wants.has_ended = true,
             }
         }

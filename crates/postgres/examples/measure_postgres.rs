@@ -60,7 +60,8 @@ impl World {
         let map = store.join(node(1), birth).await.unwrap();
         let mut reigns = Vec::new();
         for (partition, seen) in (0..).zip(map.owners) {
-            let taking = Taking { partition, seen, dead: None, node: node(1).node, at: Time(0) };
+            let epoch = seen.value.epoch.next();
+            let taking = Taking { partition, seen, dead: None, node: node(1).node, epoch, at: Time(0) };
             reigns.push(store.take(taking).await.unwrap());
         }
         World { _postgres: postgres, store, reigns }

@@ -89,9 +89,9 @@ pub(crate) const CHANGES: &str = "SELECT (SELECT coalesce(max(version), 0) FROM 
 // Owners.
 
 /// $1 partition, $2 version, $3 epoch, $4 node that owned it, $5 its service time, $6 taker, $7 new service time, $8
-/// version of the buried record of $4, or NULL when that is gone.
+/// version of the buried record of $4, or NULL when that is gone, $9 new epoch.
 pub(crate) const TAKE: &str = concat!(
-    "UPDATE stream SET epoch = epoch + 1, node = $6, at = $7, version = ",
+    "UPDATE stream SET epoch = $9, node = $6, at = $7, version = ",
     lsn!(),
     " WHERE partition = $1 AND version = $2 AND epoch = $3 AND node IS NOT DISTINCT FROM $4 AND at = $5 \
      AND ($4::uuid IS NULL OR CASE WHEN $8::bigint IS NULL THEN NOT EXISTS (SELECT FROM node n WHERE n.id = $4) \

@@ -5,8 +5,8 @@ use leasehold_engine::planted;
 use leasehold_journal::Clocks;
 
 use super::seat::Phase;
-use super::{HERE, Node, close};
-use crate::ids::NodeId;
+use super::{HERE, Node};
+use crate::ids::{NodeId, Peer};
 use crate::map::{Map, NodeRecord, Reign, Seen};
 use crate::message::{Op, PeerAddress};
 use crate::placement;
@@ -39,6 +39,7 @@ impl Node {
         let is_first = self.looked_at_us.is_none();
         let passed_us = self.looked_at_us.map_or(0, |at| clocks.mono_us.saturating_sub(at));
         self.looked_at_us = Some(clocks.mono_us);
+        self.look_back(clocks, &map);
         let is_alive = map.is_alive(life);
         self.map = Some(map);
         if !is_alive {
@@ -96,6 +97,7 @@ impl Node {
                 }
             } else if watched.buried_since_us.is_some_and(|at| clocks.mono_us >= at + self.config.forget_us)
                 && !map.owners.iter().any(|owner| owner.value.node == Some(node))
+                && map.owners.iter().all(|owner| owner.value.epoch >= seen.value.epoch_floor)
                 && place == 0
             {
                 ops.push(Op::Forget(seen.clone()));
@@ -153,11 +155,18 @@ impl Node {
             };
             if takings.len() < TAKES_MAX && clocks.mono_us >= since_us + place * TAKE_STEP_US {
                 seat.is_op_open = true;
-                takings.push(taking(map, seat.partition, seen, life));
+                let taking = taking(map, seat.partition, seen, life);
+                let floor = if planted!(FloorForgotten) { taking.epoch } else { self.floor };
+                takings.push(Taking { epoch: taking.epoch.max(floor), ..taking });
             }
         }
         for (n, reign) in adopted {
-            self.adopt(n, reign);
+            if reign.epoch() >= self.floor {
+                self.adopt(clocks, n, reign);
+            } else if self.floor_told >= self.floor {
+                // The next taker finds the floor in the store.
+                self.give_up_past(n, reign);
+            }
         }
         for taking in takings {
             self.ask_store(Op::Take(taking));
@@ -165,11 +174,11 @@ impl Node {
     }
 
     /// Goes on under a reign that the store says is ours, after reading the stream again.
-    pub(super) fn adopt(&mut self, n: usize, reign: Reign) {
+    pub(super) fn adopt(&mut self, clocks: Clocks, n: usize, reign: Reign) {
         let seat = &mut self.seats[n];
         seat.reign = Some(reign);
         seat.phase = Phase::Tail;
-        seat.read_at_us = 0;
+        self.follow(clocks, n);
     }
 
     fn give_away(&mut self, clocks: Clocks) {
@@ -178,37 +187,40 @@ impl Node {
         let Some(map) = &self.map else { return };
         let targets = placement::targets(map.meta.partitions, &nodes);
         let is_drained = self.is_draining || map.drained.contains(&life);
-        for (seat, target) in self.seats.iter_mut().zip(targets) {
+        for (n, target) in targets.into_iter().enumerate() {
             let is_elsewhere = target.is_some_and(|target| target != life) || is_drained;
-            if seat.phase != Phase::Serving || !is_elsewhere {
+            if self.seats[n].phase != Phase::Serving || !is_elsewhere {
                 continue;
             }
             if clocks.mono_us < self.moved_at_us + MOVE_EVERY_US && !is_drained {
                 break;
             }
             self.moved_at_us = clocks.mono_us;
-            close(seat, clocks);
+            self.close(clocks, n);
             if !is_drained {
                 break;
             }
         }
     }
 
-    /// Tells the relay which way each partition is asked by.
+    /// Tells the relay which way each partition is asked by: after a look at the map, and when a link came or went.
     pub(super) fn reroute(&mut self, clocks: Clocks) {
         for n in 0..self.seats.len() {
             let partition = self.seats[n].partition;
-            let route = self.route_of(partition);
-            self.relay.route(clocks.mono_us, partition, route.as_ref());
+            let route = self.find_route(partition);
+            if self.relay.route(clocks.mono_us, partition, route) {
+                self.unsaid.insert(partition);
+            }
         }
     }
 
-    pub(super) fn route_of(&self, partition: u32) -> Option<Route> {
+    fn find_route(&mut self, partition: u32) -> Option<Route> {
         let map = self.map.as_ref()?;
         let owner = map.owners.get(partition as usize)?.value;
         let record = &map.node(owner.node?).filter(|seen| !seen.value.is_buried)?.value;
-        let to: PeerAddress = record.address.as_str().into();
-        let link = if to == self.config.address { Some(HERE) } else { self.links.get(&to).copied() };
+        let address: PeerAddress = record.address.as_str().into();
+        let to = self.peers.number(&address);
+        let link = if to == Peer::ME { Some(HERE) } else { self.peers.link(to) };
         Some(Route { to, epoch: owner.epoch, link })
     }
 }
@@ -223,5 +235,6 @@ fn taking(map: &Map, partition: u32, seen: &Seen<crate::map::Owner>, node: NodeI
         dead.value.mark_of(partition, seen.value.epoch)
     });
     let mark = mark.filter(|_| !planted!(TimeOfTakeLost)).unwrap_or_default();
-    Taking { partition, seen: seen.clone(), dead, node, at: seen.value.at.max(mark) }
+    let (epoch, at) = (seen.value.epoch.next(), seen.value.at.max(mark));
+    Taking { partition, seen: seen.clone(), dead, node, epoch, at }
 }

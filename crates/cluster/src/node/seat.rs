@@ -6,21 +6,25 @@
 //!     └───────────────┴────────┴─ fenced┴──────────┴────────────┘   the engine is thrown away and read again
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use leasehold_engine::{Limits, planted};
-use leasehold_journal::{Batch, ChunkWriter, Clocks, Epoch, Orphans, Partition, PartitionLimits, Position};
+use leasehold_engine::{Limits, Time, planted};
+use leasehold_journal::{Batch, Clocks, EPOCHS_SKIPPED, Epoch, Orphans, Partition, PartitionLimits, Position};
 
-use crate::follower::Follower;
-use crate::ids::{Link, NodeId};
+use super::checkpoint::Checkpoint;
+use crate::follower::{Follower, Tail};
+use crate::ids::{Link, NodeId, Peer};
 use crate::map::Reign;
-use crate::message::{Bulletin, PeerAddress};
-use crate::store::{Append, CheckpointId};
+use crate::message::Bulletin;
+use crate::store::Append;
+
+/// A tail shorter than this is not worth a checkpoint.
+const TAIL_MIN_BYTES: u64 = 4 << 20;
 
 /// Whom an answer is for: a relay, its call, and which sending of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct To {
-    pub(crate) peer: PeerAddress,
+    pub(crate) peer: Peer,
     pub(crate) ask: u64,
     pub(crate) sending: u64,
 }
@@ -52,24 +56,30 @@ pub(crate) struct Seat {
     pub(crate) in_flight: Option<Append>,
     pub(crate) is_reading: bool,
     pub(crate) read_at_us: u64,
+    /// The follower was asked to see its newest batch once more, after the taking.
+    pub(crate) is_doubted: bool,
+    /// The newest batch, when an owner looked whether it is still there.
+    pub(crate) checked: Option<Link>,
+    /// It was, when all was appended that a closed partition had.
+    pub(crate) is_checked: bool,
     pub(crate) is_op_open: bool,
+    /// A call to the store that came to nothing is not repeated before.
+    pub(crate) again_at_us: u64,
+    /// The epoch and the service time of an ownership that ended because the store went back.
+    pub(crate) past: Option<(Epoch, Time)>,
+    /// The service time that the letting go carries.
+    pub(crate) let_go_at: Option<Time>,
     /// Since when the partition has been free for this node to see.
     pub(crate) free_since_us: Option<u64>,
     /// Nodes that have asked again for their callers.
     pub(crate) asked: BTreeSet<NodeId>,
-    pub(crate) since_checkpoint: u64,
+    /// What a reader has to read after the last checkpoint.
+    pub(crate) tail: Tail,
     pub(crate) checkpoint: Option<Checkpoint>,
     /// Observers were told of all changes up to here.
     pub(crate) told: Position,
-}
-
-/// A checkpoint on its way to the store.
-#[derive(Debug)]
-pub(crate) struct Checkpoint {
-    pub(crate) id: CheckpointId,
-    pub(crate) chunks: VecDeque<Vec<u8>>,
-    pub(crate) put: u32,
-    pub(crate) is_finished: bool,
+    /// Something may have happened here since the node last looked.
+    pub(crate) is_touched: bool,
 }
 
 impl Seat {
@@ -84,12 +94,19 @@ impl Seat {
             in_flight: None,
             is_reading: false,
             read_at_us: 0,
+            is_doubted: false,
+            checked: None,
+            is_checked: false,
             is_op_open: false,
+            again_at_us: 0,
+            past: None,
+            let_go_at: None,
             free_since_us: None,
             asked: BTreeSet::new(),
-            since_checkpoint: 0,
+            tail: Tail::default(),
             checkpoint: None,
             told: Position::START,
+            is_touched: false,
         }
     }
 
@@ -126,20 +143,28 @@ impl Seat {
     /// The stream is read to its end, together with our reign: from here on only this node can append to it.
     pub(crate) fn begin(&mut self, limits: &PartitionLimits, clocks: Clocks) {
         let (Some(follower), Some(reign)) = (self.follower.take(), self.reign) else { return };
-        let (head, mut at) = (follower.head(), follower.at().max(reign.owner.at));
+        let (head, mut at, tail) = (follower.head(), follower.at().max(reign.owner.at), follower.tail());
         if let Some(since_us) = self.free_since_us.filter(|_| planted!(OutageCharged)) {
             at = at.plus(clocks.mono_us.saturating_sub(since_us) + 3_000_000);
         }
+        // Epochs jump only when a store went back: then tokens have to jump as well.
+        let is_jump = reign.epoch().0 >= follower.epoch().0.saturating_add(EPOCHS_SKIPPED) && !planted!(JumpForgotten);
         let Some((engine, last)) = follower.into_parts() else { return };
         self.last = last;
-        let (partition, epoch) = (self.partition, reign.epoch());
-        let owned = Partition::taken(engine, partition, epoch, head, at, limits.clone(), clocks, Orphans::Await);
+        let (partition, epoch, limits) = (self.partition, reign.epoch(), limits.clone());
+        let owned = Partition::taken(engine, partition, epoch, head, at, limits, clocks, Orphans::Await, is_jump);
         self.owned = Some(owned);
         self.asked.clear();
+        self.tail = tail;
         self.phase = Phase::First;
     }
 
-    /// The next batch to append, if none is on its way.
+    /// Returns whether there is a batch to append, or to append again.
+    pub(crate) fn has_append(&self) -> bool {
+        self.in_flight.is_some() || self.owned.as_ref().is_some_and(Partition::has_batch)
+    }
+
+    /// The next batch to append, or the one that is on its way.
     pub(crate) fn take_append(&mut self, clocks: Clocks) -> Option<Append> {
         if self.in_flight.is_some() {
             return self.in_flight.clone();
@@ -155,42 +180,38 @@ impl Seat {
     pub(crate) fn appended(&mut self, clocks: Clocks) {
         let (Some(append), Some(owned)) = (self.in_flight.take(), self.owned.as_mut()) else { return };
         self.last = Link::to(&append.batch);
-        self.since_checkpoint += 1;
+        self.tail.batches += 1;
+        self.tail.bytes += append.batch.record.len() as u64;
         owned.append_done(clocks);
         if self.phase == Phase::First {
             self.phase = Phase::Serving;
         }
     }
 
-    /// Starts a checkpoint if one is due and the batch is empty. Small states only, in one go.
-    pub(crate) fn checkpoint_if_due(&mut self, every: u64, clocks: Clocks) {
-        let Some(owned) = self.owned.as_mut().filter(|owned| !owned.has_batch()) else { return };
-        if self.phase != Phase::Serving
-            || self.since_checkpoint < every
-            || self.checkpoint.is_some()
-            || self.in_flight.is_some()
+    /// Reading the tail back must not take much longer than reading the checkpoint does, and a tail of many small batches
+    /// is many keys of the store.
+    pub(crate) fn is_checkpoint_due(&self, batches: u64) -> bool {
+        let Tail { batches: tail, bytes, checkpoint_bytes } = self.tail;
+        self.phase == Phase::Serving
+            && self.checkpoint.is_none()
+            && (bytes >= TAIL_MIN_BYTES.max(checkpoint_bytes / 2) || tail >= batches)
+    }
+
+    /// Starts a checkpoint, if all changes so far were taken by an append: it has to end where a batch ends.
+    pub(crate) fn begin_checkpoint(&mut self, clocks: Clocks) -> bool {
+        let Some(owned) = self.owned.as_mut().filter(|owned| owned.is_batch_empty()) else { return false };
+        self.tail = Tail { batches: 0, bytes: 0, ..self.tail };
+        self.checkpoint = Some(Checkpoint::begin(owned, clocks));
+        true
+    }
+
+    /// Gives up on the checkpoint under way.
+    pub(crate) fn drop_checkpoint(&mut self) {
+        if self.checkpoint.take().is_some()
+            && let Some(owned) = &mut self.owned
         {
-            return;
+            owned.drop_checkpoint();
         }
-        self.since_checkpoint = 0;
-        let start = owned.begin_checkpoint(clocks);
-        let mut writer = ChunkWriter::new(start.partition, start.upto, start.now);
-        let mut chunks = VecDeque::new();
-        let mut facts = Vec::new();
-        loop {
-            let are_more = owned.step_checkpoint(64, &mut facts);
-            for fact in facts.drain(..) {
-                writer.push(&fact);
-            }
-            if writer.is_full() || !are_more {
-                chunks.push_back(writer.seal());
-            }
-            if !are_more {
-                break;
-            }
-        }
-        let id = CheckpointId { epoch: owned.epoch(), upto: start.upto };
-        self.checkpoint = Some(Checkpoint { id, chunks, put: 0, is_finished: false });
     }
 
     /// Back to following: what this node thought of the partition is thrown away.
@@ -202,10 +223,15 @@ impl Seat {
         self.phase = Phase::Following;
         self.reign = None;
         self.in_flight = None;
+        self.is_doubted = false;
+        self.checked = None;
+        self.is_checked = false;
+        self.let_go_at = None;
         self.free_since_us = None;
         self.is_op_open = false;
+        self.again_at_us = 0;
         self.checkpoint = None;
-        self.since_checkpoint = 0;
+        self.tail = Tail::default();
         self.asked.clear();
         owned
     }

@@ -107,8 +107,8 @@ pub struct Birth {
     pub secret: [u8; 32],
 }
 
-/// How a partition is taken: its owner record becomes `{epoch + 1, node, at}` if it is as it was seen, and if the node
-/// that it names is buried or gone.
+/// How a partition is taken: its owner record becomes `{epoch, node, at}` if it is as it was seen, and if the node that
+/// it names is buried or gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taking {
     /// The partition.
@@ -119,8 +119,23 @@ pub struct Taking {
     pub dead: Option<Seen<NodeRecord>>,
     /// The new owner.
     pub node: NodeId,
+    /// Its epoch: the one after that of the owner record, or a later one when epochs jump.
+    pub epoch: Epoch,
     /// Service time as far as it is known: the latest of the owner record's and of the mark of the epoch that ended.
     pub at: Time,
+}
+
+impl Taking {
+    /// `Refused` for a taking that no store may carry out: time and epochs only rise.
+    pub fn check(&self) -> Result<(), SharedError> {
+        if self.at < self.seen.value.at {
+            return Err(SharedError::Refused("a taking would turn service time back".to_owned()));
+        }
+        if self.epoch <= self.seen.value.epoch {
+            return Err(SharedError::Refused("a taking would not raise the epoch".to_owned()));
+        }
+        Ok(())
+    }
 }
 
 /// A batch for a stream.

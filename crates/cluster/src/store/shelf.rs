@@ -190,12 +190,10 @@ impl Shelf {
 
     /// See [`super::SharedStore::take`].
     pub fn take(&mut self, taking: &Taking) -> Result<Reign, SharedError> {
-        let Taking { partition, seen, dead, node, at } = taking;
+        let Taking { partition, seen, dead, node, epoch, at } = taking;
         let stream = self.stream(*partition)?;
-        if *at < seen.value.at {
-            return Err(SharedError::Refused("a taking would turn service time back".to_owned()));
-        }
-        let epoch = if planted!(EpochKeptOnTake) { seen.value.epoch } else { seen.value.epoch.next() };
+        taking.check()?;
+        let epoch = if planted!(EpochKeptOnTake) { seen.value.epoch } else { *epoch };
         let taken = Owner { epoch, node: Some(*node), at: *at };
         if stream.owner.value == taken {
             // Our own taking, which was not heard.
@@ -339,6 +337,11 @@ impl Shelf {
             stream.chunks.remove(key);
         }
         Ok(old.len() > SWEEP_MAX || chunks.len() > SWEEP_MAX)
+    }
+
+    /// The last change of a stream, for checks.
+    pub fn head(&self, partition: u32) -> Position {
+        self.streams.get(partition as usize).map_or(Position::START, |stream| stream.head)
     }
 
     /// The batches that are in a stream, for checks.

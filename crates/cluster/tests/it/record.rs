@@ -22,6 +22,7 @@ fn node() -> NodeRecord {
         is_draining: true,
         unreachable: vec![NodeId(7), NodeId(u128::MAX)],
         policy: 0xdead_beef,
+        epoch_floor: Epoch(0),
         is_buried: false,
     }
 }
@@ -48,7 +49,8 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn records_are_read_as_they_were_written() {
-    for record in [node(), NodeRecord::new(NodeId(1), ""), NodeRecord { is_buried: true, ..node() }] {
+    let floor = NodeRecord { epoch_floor: Epoch(u64::MAX), ..node() };
+    for record in [node(), floor, NodeRecord::new(NodeId(1), ""), NodeRecord { is_buried: true, ..node() }] {
         assert_eq!(decode_node(&encode_node(&record)), Ok(record));
     }
     for record in [owner(), Owner::default()] {

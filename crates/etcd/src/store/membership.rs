@@ -259,12 +259,10 @@ impl Inner {
     }
 
     pub(super) async fn take(&self, taking: Taking) -> Result<Reign, SharedError> {
-        let Taking { partition, seen, dead, node, at } = taking;
+        taking.check()?;
+        let Taking { partition, seen, dead, node, epoch, at } = taking;
         self.check_partition(partition)?;
-        if at < seen.value.at {
-            return Err(SharedError::Refused("a taking would turn service time back".to_owned()));
-        }
-        let taken = Owner { epoch: seen.value.epoch.next(), node: Some(node), at };
+        let taken = Owner { epoch, node: Some(node), at };
         let key = self.keys.owner(partition);
         let mut txn = Txn::default().when(version_is(key.clone(), seen.version));
         if let Some(owner) = seen.value.node {

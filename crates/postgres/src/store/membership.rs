@@ -257,12 +257,10 @@ impl Inner {
     }
 
     pub(super) async fn take(&self, taking: Taking) -> Result<Reign, SharedError> {
-        let Taking { partition, seen, dead, node, at } = taking;
+        taking.check()?;
+        let Taking { partition, seen, dead, node, epoch, at } = taking;
         self.check_partition(partition)?;
-        if at < seen.value.at {
-            return Err(SharedError::Refused("a taking would turn service time back".to_owned()));
-        }
-        let taken = Owner { epoch: seen.value.epoch.next(), node: Some(node), at };
+        let taken = Owner { epoch, node: Some(node), at };
         // Of a node that was seen alive nothing is taken; the compare can only fail, and tell of a taking of ours.
         let burial = dead.as_ref().map(|dead| {
             let is_dead = dead.value.is_buried && seen.value.node == Some(dead.value.node);
@@ -276,7 +274,8 @@ impl Inner {
             .with(signed(seen.value.at.0))
             .with(id(node))
             .with(signed(at.0))
-            .with(burial);
+            .with(burial)
+            .with(signed(epoch.0));
         let client = self.appender();
         if let Some(row) = self.write(client, sql::TAKE, params).await?.first() {
             return Ok(Reign { partition, owner: taken, version: unsigned(row.get(0)) });

@@ -57,6 +57,7 @@ pub(crate) fn cluster_lines(status: &ClusterStatus, counts: &NodeCounts) -> Stri
     counter(r, "asks_again", "Calls sent again, as their owner moved or was lost", counts.asked_again.get());
     counter(r, "links_lost", "Links to other nodes that were lost", counts.links_lost.get());
     counter(r, "store_failures", "Calls to the shared store without an answer", counts.store_away.get());
+    counter(r, "store_went_back", "How often the store showed less than before", counts.went_back.get());
     let mut text = String::new();
     encode_registry(&mut text, &registry).expect("a string takes all text");
     text
