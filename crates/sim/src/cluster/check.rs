@@ -2,7 +2,7 @@
 
 use leasehold_cluster::{Bulletin, Message, Node, targets};
 use leasehold_engine::{Command, Effect};
-use leasehold_journal::{Happened, Position};
+use leasehold_journal::{Denial, Happened, Position};
 
 use super::ClusterWorld;
 use super::client::CallState;
@@ -10,6 +10,26 @@ use crate::ledger::EntryState;
 use crate::ledger::invariant::{Check, ensure, s15_replay};
 
 impl ClusterWorld {
+    /// An ask for a claim that its owner knows was let in before: no bound stops it.
+    pub(super) fn check_turned_away(&mut self, from: usize, to: usize, message: &Message) -> Check {
+        match message {
+            Message::Ask { ask, partition, request, .. } => {
+                if let Command::Acquire(acquire) = &request.command {
+                    self.asked.insert((from, *ask), (*partition, acquire.id));
+                }
+                Ok(())
+            }
+            Message::Answer { ask, answer, .. } => {
+                let Some((partition, claim)) = self.asked.get(&(to, *ask)).copied() else { return Ok(()) };
+                let owned = self.machines[from].node.as_ref().and_then(|node| node.owned(partition));
+                let is_known = owned.is_some_and(|owned| owned.engine().is_known(claim));
+                let is_turned_away = answer.answer == Err(Denial::Overloaded);
+                ensure(!(is_known && is_turned_away), "S12", || format!("{claim:?} is known, and was turned away"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// C8: an ask comes from the node that stands for its caller.
     pub(super) fn check_message(&mut self, from: usize, message: &Message) -> Check {
         let Message::Ask { request, sending, .. } = message else { return Ok(()) };
@@ -24,7 +44,7 @@ impl ClusterWorld {
 
     /// C7, and what an owner has.
     pub(super) fn check_node(&mut self, n: usize) -> Check {
-        let Some(node) = &self.machines[n].node else { return Ok(()) };
+        let Some(node) = self.machines[n].node.as_ref().filter(|node| self.knows_of_loss(node)) else { return Ok(()) };
         for partition in self.plan.partitions.all() {
             let ledger = &self.ledgers[partition as usize];
             if let Some(follower) = node.follower(partition) {
@@ -53,6 +73,16 @@ impl ClusterWorld {
     /// C7 for observers: every node tells them of durable changes, in order, once, and all nodes of the same ones.
     pub(super) fn hear_news(&mut self, n: usize, news: &Bulletin) -> Check {
         let (partition, head) = (news.partition, self.ledgers[news.partition as usize].head);
+        if self.counts.went_back > 0 {
+            let knows = self.machines[n].node.as_ref().is_some_and(|node| self.knows_of_loss(node));
+            if news.gap == Some(Position::START) {
+                self.machines[n].told.insert(partition, Position::START);
+            }
+            if !knows {
+                // It may tell of what was lost.
+                return Ok(());
+            }
+        }
         let told = self.machines[n].told.entry(partition).or_default();
         *told = (*told).max(news.gap.unwrap_or_default());
         for happened in &news.happened {
@@ -104,6 +134,7 @@ impl ClusterWorld {
                 s15_replay::same("a node at rest", &engine.facts(), &ledger.standby.facts())?;
             }
         }
+        self.check_jumps(&map)?;
         self.check_calls()
     }
 

@@ -7,7 +7,7 @@ use leasehold_engine::{
 };
 use leasehold_journal::Denial;
 
-use super::{ClusterWorld, Event, tell};
+use super::{ClusterWorld, Event, LAST_CALLS_US, REST_US, tell};
 use crate::Violation;
 use crate::ledger::EntryState;
 use crate::ledger::invariant::{Check, ensure, s06_durable, s10_fencing};
@@ -34,8 +34,8 @@ pub(super) struct Call {
     pub(super) command: Command,
     wait_us: u64,
     sent_us: u64,
-    sent_epoch: u64,
-    sent_head: u64,
+    pub(super) sent_epoch: u64,
+    pub(super) sent_head: u64,
     pub(super) state: CallState,
 }
 
@@ -68,7 +68,8 @@ impl ClusterWorld {
         if self.clients[client].call.is_some() {
             return Ok(());
         }
-        if self.is_calm && self.clients[client].holding.is_none() {
+        let is_over = self.now_us >= self.plan.chaos_us + REST_US - LAST_CALLS_US;
+        if self.is_calm && (is_over || self.clients[client].holding.is_none()) {
             return Ok(());
         }
         let machine = self.rng.index(self.plan.machines);
@@ -310,6 +311,10 @@ impl ClusterWorld {
     fn check_definite(&self, call: &Call, answer: &AskAnswer, said: Result<Reply, Refusal>) -> Check {
         let ledger = &self.ledgers[call.partition as usize];
         let (epoch, position) = (answer.epoch.0, answer.position.0);
+        if self.is_lost(call.partition, epoch) {
+            // It was true of what was lost.
+            return Ok(());
+        }
         s06_durable::on_answer(ledger, position)?;
         s10_fencing::on_answer(ledger, epoch, position)?;
         ensure(epoch >= call.sent_epoch, "S11", || {

@@ -29,6 +29,8 @@ pub(super) struct Machine {
     pub(super) is_draining: bool,
     /// How far it has told its observers, by partition, since its start.
     pub(super) told: BTreeMap<u32, Position>,
+    /// The number of the newest link that this process was told of, for each peer.
+    links: Vec<u64>,
 }
 
 impl Machine {
@@ -42,6 +44,7 @@ impl Machine {
             cut_until_us: 0,
             is_draining: false,
             told: BTreeMap::new(),
+            links: Vec::new(),
         }
     }
 }
@@ -90,6 +93,7 @@ impl ClusterWorld {
         machine.boot += 1;
         machine.is_draining = false;
         machine.told.clear();
+        machine.links = vec![0; self.plan.machines];
         machine.node = Some(Node::new(config, draw));
         let boot = machine.boot;
         tell!(self, "m{n} starts");
@@ -133,6 +137,7 @@ impl ClusterWorld {
                 Out::Send(to, message) => self.send(n, &to, message)?,
                 Out::Answer(call, answer) => self.answer(n, call, answer)?,
                 Out::Happened(news) => self.hear_news(n, &news)?,
+                Out::WentBack { what, epoch } => self.noticed(n, &what, epoch)?,
                 Out::Ended => {
                     tell!(self, "m{n} ended in an orderly way");
                     self.machines[n].node = None;
@@ -149,6 +154,7 @@ impl ClusterWorld {
     fn send(&mut self, from: usize, to: &PeerAddress, message: Message) -> Result<(), Violation> {
         let Some(to) = self.machines.iter().position(|machine| machine.address == *to) else { return Ok(()) };
         self.check_message(from, &message)?;
+        self.check_turned_away(from, to, &message)?;
         let Some(pair) = self.pairs.iter().position(|pair| pair.ends == (from.min(to), from.max(to))) else {
             return Ok(());
         };
@@ -187,12 +193,18 @@ impl ClusterWorld {
         self.drive(to, |node, clocks| node.handle_message(clocks, &peer, link, message))
     }
 
-    pub(super) fn link(&mut self, of: usize, peer: usize, number: Option<u64>) -> Result<(), Violation> {
+    pub(super) fn link(&mut self, of: usize, peer: usize, number: u64, is_up: bool) -> Result<(), Violation> {
         if self.now_us < self.machines[of].paused_until_us {
             let at_us = self.machines[of].paused_until_us;
-            self.at(at_us, Event::Link { of, peer, number });
+            self.at(at_us, Event::Link { of, peer, number, is_up });
             return Ok(());
         }
+        // The end of a link is not news once a later one is there.
+        let Some(newest) = self.machines[of].links.get_mut(peer).filter(|newest| **newest <= number) else {
+            return Ok(());
+        };
+        *newest = number;
+        let number = Some(number).filter(|_| is_up);
         let peer = Arc::clone(&self.machines[peer].address);
         self.drive(of, |node, clocks| node.handle_link(clocks, &peer, number))
     }
@@ -218,7 +230,8 @@ impl ClusterWorld {
         }
         for (of, peer) in [(a, b), (b, a)] {
             let at_us = self.now_us + self.strike_rng.range(0, 300_000);
-            self.at(at_us, Event::Link { of, peer, number: None });
+            let number = self.pairs[pair].number;
+            self.at(at_us, Event::Link { of, peer, number, is_up: false });
         }
         let at_us = self.now_us + self.strike_rng.range(310_000, 4_000_000);
         self.at(at_us, Event::Mend { pair });
@@ -234,16 +247,17 @@ impl ClusterWorld {
         pair.number += 1;
         pair.stalled_until_us = [0; 2];
         pair.last_us = [self.now_us + 2_000; 2];
-        let number = Some(pair.number);
+        let number = pair.number;
         for (of, peer) in [(a, b), (b, a)] {
             let at_us = self.now_us + self.strike_rng.range(0, 1_000);
-            self.at(at_us, Event::Link { of, peer, number });
+            self.at(at_us, Event::Link { of, peer, number, is_up: true });
         }
     }
 
     pub(super) fn resume(&mut self, n: usize, boot: u64) {
         if self.machines[n].boot == boot {
             tell!(self, "m{n} goes on");
+            self.runs_out_again(n);
         }
     }
 
@@ -255,6 +269,9 @@ impl ClusterWorld {
         let mean_us = 1_000_000_000 / self.plan.strikes;
         let at_us = self.now_us + self.strike_rng.range(mean_us / 3, mean_us * 5 / 3);
         self.at(at_us, Event::Strike);
+        if self.is_noticing() {
+            return Ok(());
+        }
         let n = self.strike_rng.index(self.plan.machines);
         match self.strike_rng.below(10) {
             0 | 1 => self.kill(n),
@@ -318,7 +335,8 @@ impl ClusterWorld {
                 self.pairs[pair].is_up = false;
                 let peer = if a == n { b } else { a };
                 let at_us = self.now_us + self.strike_rng.range(0, 100_000);
-                self.at(at_us, Event::Link { of: peer, peer: n, number: None });
+                let number = self.pairs[pair].number;
+                self.at(at_us, Event::Link { of: peer, peer: n, number, is_up: false });
             }
         }
         self.lose_callers(n);

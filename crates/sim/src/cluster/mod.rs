@@ -17,6 +17,7 @@
 mod check;
 mod client;
 mod machine;
+mod past;
 pub mod scope;
 mod storage;
 
@@ -25,7 +26,7 @@ use std::panic::AssertUnwindSafe;
 
 use leasehold_cluster::store::{Life, Shelf};
 use leasehold_cluster::{Done, Message, NodeId, Op, Partitions, SharedError};
-use leasehold_engine::Limits;
+use leasehold_engine::{ClaimId, Limits};
 use leasehold_journal::{Happened, PartitionLimits};
 
 use crate::Violation;
@@ -33,6 +34,13 @@ use crate::ledger::{Asks, Ledger};
 use crate::rng::Rng;
 use client::{Call, Client};
 use machine::{Machine, Pair};
+
+/// Between the last fault and the end of a world.
+const REST_US: u64 = 24_000_000;
+/// Clients ask for nothing more so long before the end.
+const LAST_CALLS_US: u64 = 4_000_000;
+/// A follower has read a change so long after it became durable.
+const FOLLOWED_US: u64 = 1_000_000;
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default)]
@@ -66,22 +74,61 @@ counts! {
     steps, answers, changes, calls, asks,
     kills, stops, pauses, drains, breaks, stalls, outages, late_requests, lost_requests, lost_replies, duplicates,
     burials, takes, takes_from_the_dead, let_gos, moved, lost, asked_again, hand_backs, left, undelivered, orphans,
-    checkpoints, forgotten, proofs, proofs_refused, told,
+    checkpoints, forgotten, proofs, proofs_refused, told, went_back, noticed, jumps,
 }
 
 #[derive(Clone, Debug)]
 enum Event {
-    Tick { machine: usize, boot: u64 },
-    Arrive { machine: usize, boot: u64, op: u64, asked: Box<Op>, is_heard: bool },
-    Reply { machine: usize, boot: u64, op: u64, result: Box<Result<Done, SharedError>> },
-    Deliver { from: usize, to: usize, boots: (u64, u64), link: u64, message: Box<Message> },
-    Link { of: usize, peer: usize, number: Option<u64> },
-    Mend { pair: usize },
-    Start { machine: usize },
-    Resume { machine: usize, boot: u64 },
-    Act { client: usize },
-    Leave { call: u64 },
+    Tick {
+        machine: usize,
+        boot: u64,
+    },
+    Arrive {
+        machine: usize,
+        boot: u64,
+        op: u64,
+        asked: Box<Op>,
+        is_heard: bool,
+    },
+    Reply {
+        machine: usize,
+        boot: u64,
+        op: u64,
+        result: Box<Result<Done, SharedError>>,
+    },
+    Deliver {
+        from: usize,
+        to: usize,
+        boots: (u64, u64),
+        link: u64,
+        message: Box<Message>,
+    },
+    Link {
+        of: usize,
+        peer: usize,
+        number: u64,
+        is_up: bool,
+    },
+    Mend {
+        pair: usize,
+    },
+    Start {
+        machine: usize,
+    },
+    Resume {
+        machine: usize,
+        boot: u64,
+    },
+    Act {
+        client: usize,
+    },
+    Leave {
+        call: u64,
+    },
     Strike,
+    /// The state of the store is kept, in a world where it goes back.
+    Keep,
+    GoBack,
     Calm,
 }
 
@@ -100,6 +147,8 @@ struct Plan {
     store_faults: u64,
     wait_max_us: u64,
     ttl_max_us: u64,
+    /// When the store goes back to an earlier state, in some worlds.
+    goes_back_us: Option<u64>,
 }
 
 pub struct ClusterWorld {
@@ -121,11 +170,16 @@ pub struct ClusterWorld {
     calls: BTreeMap<u64, Call>,
     ledgers: Vec<Ledger>,
     asks: Asks,
+    /// The partition and the claim of each ask for one, by the machine and its number.
+    asked: BTreeMap<(usize, u64), (u32, ClaimId)>,
     /// What some node told its observers first, by partition and position.
     told: BTreeMap<(u32, u64), Happened>,
     /// For each partition, stretches in which no service time may pass.
     unfair: Vec<Vec<(u64, u64)>>,
     buried: BTreeSet<NodeId>,
+    /// When a change last became durable.
+    changed_at_us: u64,
+    past: past::Past,
     is_calm: bool,
     counts: Counts,
     story: Option<String>,
@@ -177,6 +231,7 @@ impl ClusterWorld {
             store_faults: rng.pick(&[2, 10, 40]),
             wait_max_us: rng.pick(&[500_000, 4_000_000, 60_000_000]),
             ttl_max_us: rng.pick(&[3_000_000, 10_000_000, 90_000_000]),
+            goes_back_us: rng.chance(250).then(|| rng.range(4_000_000, 9_000_000)),
         };
         let partitions = plan.partitions.number() as usize;
         let mut world = ClusterWorld {
@@ -196,9 +251,12 @@ impl ClusterWorld {
             calls: BTreeMap::new(),
             ledgers: (0..partitions).map(|_| Ledger { is_relayed: true, ..Ledger::new(limits()) }).collect(),
             asks: Asks::default(),
+            asked: BTreeMap::new(),
             told: BTreeMap::new(),
             unfair: vec![Vec::new(); partitions],
             buried: BTreeSet::new(),
+            changed_at_us: 0,
+            past: past::Past::new(partitions),
             is_calm: false,
             counts: Counts::default(),
             story: is_told.then(String::new),
@@ -213,6 +271,10 @@ impl ClusterWorld {
             world.at(1_500_000 + 10_000 * client as u64, Event::Act { client });
         }
         world.at(3_000_000, Event::Strike);
+        if let Some(at_us) = world.plan.goes_back_us {
+            world.at(2_000_000, Event::Keep);
+            world.at(at_us, Event::GoBack);
+        }
         let chaos_us = world.plan.chaos_us;
         world.at(chaos_us, Event::Calm);
         world
@@ -225,9 +287,10 @@ impl ClusterWorld {
 
     fn run_on(&mut self) -> Result<(), Violation> {
         tell!(self, "{:?}", self.plan);
-        let end_us = self.plan.chaos_us + 24_000_000;
+        let end_us = self.plan.chaos_us + REST_US;
         while let Some(((at_us, _), event)) = self.events.pop_first() {
-            if at_us > end_us {
+            // Leases end when they end: followers get the time to read of it.
+            if at_us > end_us.max(self.changed_at_us + FOLLOWED_US) {
                 break;
             }
             self.now_us = at_us;
@@ -249,7 +312,7 @@ impl ClusterWorld {
             Event::Arrive { machine, boot, op, asked, is_heard } => self.arrive(machine, boot, op, &asked, is_heard),
             Event::Reply { machine, boot, op, result } => self.reply(machine, boot, op, *result),
             Event::Deliver { from, to, boots, link, message } => self.deliver(from, to, boots, link, *message),
-            Event::Link { of, peer, number } => self.link(of, peer, number),
+            Event::Link { of, peer, number, is_up } => self.link(of, peer, number, is_up),
             Event::Mend { pair } => {
                 self.mend(pair);
                 Ok(())
@@ -261,6 +324,11 @@ impl ClusterWorld {
             Event::Act { client } => self.act(client),
             Event::Leave { call } => self.leave(call),
             Event::Strike => self.strike(),
+            Event::Keep => {
+                self.keep_shelf();
+                Ok(())
+            }
+            Event::GoBack => self.go_back(),
             Event::Calm => {
                 self.calm();
                 Ok(())

@@ -226,8 +226,8 @@ impl Board {
                 if is_free {
                     let dead = owner.and_then(|owner| map.node(owner).cloned());
                     let node = self.nodes[n].life.node;
-                    let at = seen.value.at;
-                    self.fly(n, Op::Take(Taking { partition: 0, seen, dead, node, at }));
+                    let (epoch, at) = (seen.value.epoch.next(), seen.value.at);
+                    self.fly(n, Op::Take(Taking { partition: 0, seen, dead, node, epoch, at }));
                 }
             }
             Deed::ReadTail(n) => self.read_tail(n)?,

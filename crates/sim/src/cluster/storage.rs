@@ -112,10 +112,13 @@ impl ClusterWorld {
                 if result.is_ok() && self.owner(reign.partition) != was {
                     self.counts.let_gos += 1;
                     Self::check_owner(reign, &was, "let go")?;
+                    // An owner of what was lost has not read the stream: the taker does.
+                    let is_lost = self.counts.went_back > 0;
                     let known = self.ledgers[reign.partition as usize].at;
                     let node = reign.owner.node.and_then(|node| self.shelf.map().ok()?.node(node).cloned());
                     let mark = node.and_then(|node| node.value.mark_of(reign.partition, reign.epoch()));
-                    let least = known.max(mark.unwrap_or_default()).max(was.value.at);
+                    let known = if is_lost { was.value.at } else { known.max(mark.unwrap_or_default()) };
+                    let least = known.max(was.value.at);
                     let is_kept = self.owner(reign.partition).value.at >= least;
                     ensure(is_kept, "C5", || format!("a letting go lost time: {least:?} was known, it says {at:?}"))?;
                     tell!(self, "partition {} is let go in epoch {}", reign.partition, reign.epoch());
@@ -241,15 +244,17 @@ impl ClusterWorld {
             Self::check_owner(&append.reign, &was, "appended")?;
             self.check_first(partition, &append.batch)?;
             let whens = self.whens(partition, &append.batch);
+            self.remember_batch(partition, &append.batch, &whens);
             let ledger = &mut self.ledgers[partition as usize];
             ledger.accept(&append.batch, &whens, &self.asks)?;
             self.note(append.batch.last.0);
+            self.changed_at_us = self.now_us;
         }
         if landing == Landing::Durable {
             let there = self.shelf.batches(partition).any(|batch| *batch == append.batch);
             ensure(there, "C1", || format!("a batch at {} was called durable and is not there", append.batch.first))?;
         }
-        let is_behind = is_heard && landing == Landing::Behind;
+        let is_behind = is_heard && landing == Landing::Behind && !self.is_lost(partition, append.reign.epoch().0);
         ensure(!is_behind, "C3", || format!("an owner went on at {}, the stream ends elsewhere", append.batch.first))?;
         Ok(landing)
     }
@@ -290,15 +295,36 @@ impl ClusterWorld {
         at_us - lost_us
     }
 
+    /// A machine that goes on while the store is away finds out for itself: until then its service time runs on.
+    pub(super) fn runs_out_again(&mut self, n: usize) {
+        let now_us = self.now_us;
+        for partition in self.owned_by(Some(n)) {
+            let stretches = &mut self.unfair[partition as usize];
+            for at in 0..stretches.len() {
+                let (from_us, to_us) = stretches[at];
+                if from_us < now_us && now_us < to_us {
+                    stretches[at] = (from_us, now_us);
+                    stretches.push((now_us, to_us));
+                }
+            }
+        }
+    }
+
+    /// The partitions of this machine, or all of them.
+    fn owned_by(&self, n: Option<usize>) -> Vec<u32> {
+        let Ok(map) = self.shelf.map() else { return Vec::new() };
+        let is_its = |partition: &u32| {
+            let owner = map.owners[*partition as usize].value.node;
+            let address = owner.and_then(|node| Some(map.node(node)?.value.address.as_str()));
+            n.is_none_or(|n| address == Some(&*self.machines[n].address))
+        };
+        self.plan.partitions.all().filter(is_its).collect()
+    }
+
     /// The partitions of this machine, or all of them, do not serve for a while.
     pub(super) fn stands_still(&mut self, n: Option<usize>, from_us: u64, to_us: u64) {
-        for partition in self.plan.partitions.all() {
-            let owner = self.owner(partition).value.node;
-            let address = owner.and_then(|node| Some(self.shelf.map().ok()?.node(node)?.value.address.clone()));
-            let is_its = n.is_none_or(|n| address.as_deref() == Some(&*self.machines[n].address));
-            if is_its {
-                self.unfair[partition as usize].push((from_us, to_us));
-            }
+        for partition in self.owned_by(n) {
+            self.unfair[partition as usize].push((from_us, to_us));
         }
     }
 
@@ -317,7 +343,7 @@ impl ClusterWorld {
     }
 
     /// Buried is for ever.
-    fn note_buried(&mut self) {
+    pub(super) fn note_buried(&mut self) {
         let Ok(map) = self.shelf.map() else { return };
         self.buried.extend(map.nodes.iter().filter(|seen| seen.value.is_buried).map(|seen| seen.value.node));
     }

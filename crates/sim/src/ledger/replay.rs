@@ -19,6 +19,10 @@ impl Ledger {
         let position = self.head;
         match change {
             Change::Marked => self.rare.hit(Rare::TimeMarkWritten),
+            Change::Jumped { last_token } => {
+                invariant::s03_tokens::on_jump(self.last_token, last_token.0)?;
+                self.last_token = last_token.0;
+            }
             Change::Configured { resource, capacity } => {
                 let row = self.row(resource);
                 let held = row.holders.len();

@@ -192,6 +192,11 @@ impl Ledger {
                 });
                 ensure(spent, "S13", || "a key was called spent, but nothing that ended had it".to_owned())
             }
+            (Refusal::EndedUntold { how }, Command::Acquire(acquire)) => {
+                let ended = self.told_of(acquire.id)?.ended;
+                let right = ended.is_some_and(|(at, as_told)| at <= position && as_told == *how);
+                ensure(right, NAME, || format!("{:?} was told to have ended {how:?}, it is {ended:?}", acquire.id))
+            }
             (Refusal::NotHeld { .. }, Command::Acquire(acquire))
                 if let (Renewal::Only(token), Some(client)) = (acquire.options.renewal, &acquire.client) =>
             {
