@@ -349,7 +349,7 @@ async fn a_free_partition_is_taken_once(connect: Connect) {
 }
 
 async fn an_epoch_may_jump_and_never_stays(connect: Connect) {
-    let world = World::new(connect);
+    let world = Rig::new(connect);
     let node = world.join(1).await;
     let taking = node.taking(1).await;
     is_refused(node.store.take(Taking { epoch: taking.seen.value.epoch, ..taking.clone() }).await);
