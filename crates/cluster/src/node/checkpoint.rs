@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use leasehold_engine::Fact;
 use leasehold_journal::{ChunkWriter, Clocks, Partition};
 
-use super::seat::To;
 use crate::map::Reign;
 use crate::message::Op;
 use crate::store::CheckpointId;
@@ -36,7 +35,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub(crate) fn begin(owned: &mut Partition<To>, clocks: Clocks) -> Self {
+    pub(crate) fn begin<R>(owned: &mut Partition<R>, clocks: Clocks) -> Self {
         let start = owned.begin_checkpoint(clocks);
         Checkpoint {
             id: CheckpointId { epoch: owned.epoch(), upto: start.upto },
@@ -51,7 +50,7 @@ impl Checkpoint {
     }
 
     /// One slice of the walk, until a chunk is full.
-    pub(crate) fn step(&mut self, owned: &mut Partition<To>, clocks: Clocks) {
+    pub(crate) fn step<R>(&mut self, owned: &mut Partition<R>, clocks: Clocks) {
         if self.chunk.is_some() || clocks.mono_us < self.step_at_us {
             return;
         }
@@ -84,7 +83,7 @@ impl Checkpoint {
 
     /// The next call to the store, if there is one: a chunk, then the end, as soon as its last change is durable, then
     /// the sweep.
-    pub(crate) fn op(&self, owned: &Partition<To>, reign: Reign) -> Option<Op> {
+    pub(crate) fn op<R>(&self, owned: &Partition<R>, reign: Reign) -> Option<Op> {
         match &self.chunk {
             Some(chunk) => Some(Op::PutChunk(reign, self.id, self.put, chunk.clone())),
             None if self.writer.is_some() => None,
