@@ -32,7 +32,9 @@ pub(super) fn batch(bytes: &[u8]) -> u64 {
     }
     let again = writer.seal();
     assert_eq!((again.epoch, again.first, again.last), (header.epoch, header.first, header.last()));
-    assert_eq!(decode_batch(&again.record).as_ref(), Ok(&decoded));
+    // A writer begins with the moment of its first change. Bytes that begin elsewhere say the same.
+    let again = decode_batch(&again.record).map(|again| again.changes);
+    assert_eq!(again.as_ref(), Ok(&decoded.changes));
     leasehold_fuzz::outcome(
         &decoded.changes.iter().map(|(_, change)| std::mem::discriminant(change)).collect::<Vec<_>>(),
     )
