@@ -92,7 +92,10 @@ impl Node {
             let others: Vec<NodeId> = living.iter().copied().filter(|other| *other != node).collect();
             let place = placement::rank(node.0, &others, life);
             if !seen.value.is_buried {
-                if watched.silent_us >= self.config.node_ttl_us + place * BURY_STEP_US {
+                // A process that died has lost its links as well, and need not be waited for as long.
+                let is_linked = self.peers.is_linked(&seen.value.address);
+                let ttl_us = if is_linked { self.config.node_ttl_us } else { self.config.node_ttl_us * 3 / 5 };
+                if watched.silent_us >= ttl_us + place * BURY_STEP_US {
                     ops.push(Op::Bury(seen.clone()));
                 }
             } else if watched.buried_since_us.is_some_and(|at| clocks.mono_us >= at + self.config.forget_us)

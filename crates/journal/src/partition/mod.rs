@@ -506,7 +506,7 @@ impl<R> Partition<R> {
         self.engine.begin_snapshot();
         // The next owner goes on from the last change or a mark of time, and neither may be as late as this clock: readers of
         // the checkpoint must not be ahead of it.
-        let is_shared = self.reign.is_shared && !planted!(CheckpointAheadOfTime);
+        let is_shared = self.reign.is_shared;
         let at = if is_shared { self.marked_at } else { self.clock.at() };
         CheckpointStart { partition: self.number, upto: self.head, now: Moment { at, wall: clocks.wall } }
     }

@@ -228,7 +228,7 @@ impl<R> Partition<R> {
         self.is_shutting_down = true;
         let durable = self.answers.durable();
         let unknown_until = match self.in_flight {
-            Some((last, _)) if is_append_unknown && !planted!(MovedSaidOfExecuted) => last,
+            Some((last, _)) if is_append_unknown => last,
             _ => durable,
         };
         let held: Vec<_> = self.answers.take_all(unknown_until).collect();
