@@ -243,7 +243,7 @@ fn mistakes_are_told_with_key_problem_and_line() {
             "policy.kinds must be a list of pool, claim, lock, but \"mutex\" is none of these (file f line 7)",
         ),
         (
-            policy("subjects = \"a\"\nactions = \"observe\"\nkinds = \"lock\""),
+            policy("subjects = \"a\"\nactions = \"admin\"\nkinds = \"lock\""),
             "policy gives admin, which is about the whole service, so kinds and resources must be left out (file f line 4)",
         ),
         (
