@@ -94,7 +94,7 @@ impl Node {
             if !seen.value.is_buried {
                 // A process that died has lost its links as well, and need not be waited for as long.
                 let is_linked = self.peers.is_linked(&seen.value.address);
-                let ttl_us = if is_linked { self.config.node_ttl_us } else { self.config.node_ttl_us * 3 / 5 };
+                let ttl_us = if is_linked { self.config.node_ttl_us } else { self.config.node_ttl_us * 2 / 3 };
                 if watched.silent_us >= ttl_us + place * BURY_STEP_US {
                     ops.push(Op::Bury(seen.clone()));
                 }
