@@ -186,7 +186,8 @@ fn run(args: &Args) -> Result<()> {
     // The rest has services of its own, and the machine to itself.
     drop(peers);
     let context = Context { peers: &[], sizes: &sizes, place: &place, progress: &progress };
-    if args.wants(Part::Cluster) {
+    // Nine processes beside each other are too much for a machine that is quick about everything else.
+    if args.only.contains(&Part::Cluster) || (args.wants(Part::Cluster) && !args.quick) {
         report.clusters = clusters(args, &context)?;
     }
     if args.wants(Part::Scale) {

@@ -44,6 +44,7 @@ pub(crate) enum Phase {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether one thing is under way")]
 pub(crate) struct Seat {
     pub(crate) partition: u32,
     pub(crate) phase: Phase,
