@@ -76,7 +76,7 @@ impl ClusterWorld {
         if self.is_calm {
             return Ok(());
         }
-        let chosen = self.past.kept.iter().rev().take(1 + self.strike_rng.index(KEPT)).last();
+        let chosen = self.past.kept.iter().rev().take(1 + self.strike_rng.index(KEPT)).next_back();
         let Some((at_us, shelf)) = chosen.filter(|(at_us, shelf)| self.may_go_back(*at_us, shelf)).cloned() else {
             let at_us = self.now_us + 200_000;
             self.at(at_us, Event::GoBack);
