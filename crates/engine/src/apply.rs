@@ -61,7 +61,7 @@ impl State {
                 let cix = self.expect_claim(*claim);
                 self.confirm(cix);
             }
-            Change::Renewed { claim, lease } => self.apply_renewed(*claim, *lease),
+            Change::Renewed { claim, lease } => self.apply_renewed(now, *claim, *lease),
             Change::Retimed { claim, ttl_us } => {
                 let cix = self.expect_claim(*claim);
                 self.claim_mut(cix).ttl_us = *ttl_us;
@@ -166,8 +166,10 @@ impl State {
         self.keep_due(cix);
     }
 
-    fn apply_renewed(&mut self, claim: ClaimId, lease: Lease) {
+    fn apply_renewed(&mut self, now: Moment, claim: ClaimId, lease: Lease) {
         let cix = self.expect_claim(claim);
+        // A claim on a named resource goes back to its own timeout when it is activated again.
+        let keeps_ttl = self.kind(self.claims[cix].resource) == Kind::Claim;
         self.unretain(cix);
         if self.claims[cix].status == Status::Lapsed {
             self.count_holding(cix, true);
@@ -183,6 +185,9 @@ impl State {
         }
         claim.seen = true;
         claim.deadline = lease.deadline;
+        if !keeps_ttl {
+            claim.ttl_us = lease.deadline.since(now.at);
+        }
         if claim.keep_us() > 0 {
             claim.extra_mut().keep_us = 0;
         }

@@ -75,7 +75,7 @@ pub struct ResourceLine {
     pub longest_wait_us: Option<u64>,
     /// Time until the clock alone changes the first of its holders: it expires, or its grace ends.
     pub next_expiry_us: Option<u64>,
-    /// The ttl of that holder's lease, to compare that time with; `None` for a grace.
+    /// The ttl that holder's lease was granted or last renewed with, to compare that time with; `None` for a grace.
     pub next_expiry_ttl_us: Option<u64>,
     /// The name of the client in its lowest used slot: a lock's holder or last holder, the name that a pool's borrower
     /// gave itself, elsewhere the name it signed on with.
@@ -285,7 +285,7 @@ impl State {
             next_expiry_ttl_us: first_due
                 .map(|(_, cix)| &self.claims[cix])
                 .filter(|c| c.status == Status::Active)
-                .map(|c| c.ttl_us),
+                .map(|c| c.ttl_us.max(c.deadline.since(now.at))),
             holder: first_holder.and_then(|claim| claim.holder().or(claim.client()).cloned()),
             metadata: first_holder.and_then(|claim| self.shown_of(claim).1),
             label: resource.label().cloned(),

@@ -27,7 +27,7 @@ pub(crate) struct Claim {
     pub(crate) created_at: Time,
     /// Meaningful once it has a token.
     pub(crate) granted_at: Time,
-    /// The ttl its next grant starts with.
+    /// The ttl its next grant starts with; of a slot or a lock that is held, the ttl it was granted or renewed with.
     pub(crate) ttl_us: u64,
     /// Neighbours in the queue, while waiting.
     pub(crate) queue_next: Cix,

@@ -555,6 +555,9 @@ impl Naive {
         row.keep_us = 0;
         row.particulars.confirm_us = 0;
         row.lease = lease;
+        if row.resource.kind() != Kind::Claim {
+            row.ttl_us = ttl_us;
+        }
     }
 
     fn lease(&self, now: Moment, resource: &ResourceKey, ttl_us: u64) -> Lease {
