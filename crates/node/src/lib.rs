@@ -28,4 +28,4 @@ pub use entrance::{Calling, Entrance, Heard};
 pub use run::{RunningNode, Start, StartError, start};
 pub use status::{ClusterStatus, NodeStatus, PartitionStatus};
 pub use surroundings::{Observers, TimeSource};
-pub use tls::LinkTls;
+pub use tls::{AnyCertificate, LinkTls};
