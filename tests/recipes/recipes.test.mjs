@@ -326,6 +326,26 @@ with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False):
     assert.deepEqual(said.map(({ term }) => term), said.map(({ term }) => term).sort((a, b) => a - b), "terms only rise");
   });
 
+  test("leader election: a follower is told of every leader, and asks no more often than there is news", async (t) => {
+    const own = await Server.start(t, "--grace", "1ms");
+    const dir = await workplace(t, ["follow.mjs"]);
+    const follower = start(dir, { LEASEHOLD_URL: own.url }, process.execPath, "follow.mjs");
+    t.after(() => follower.child.kill("SIGKILL"));
+    const hears = (...lines) => eventually(() => assert.deepEqual(follower.out.trim().split("\n"), lines));
+    const lookouts = (count) => eventually(async () => assert.match(await (await fetch(`${own.url}/metrics`)).text(), new RegExp(`^leasehold_lookouts ${count}$`, "m")));
+    await lookouts(1);
+    const first = await own.call("POST", "/lock?job=leader&client=anna&ttl=1m");
+    await hears(`anna leads in term ${first.token}`);
+    await own.call("DELETE", "/lock?job=leader&client=anna");
+    await hears(`anna leads in term ${first.token}`, "no leader");
+    const second = await own.call("POST", "/lock?job=leader&client=bert&ttl=1m");
+    await hears(`anna leads in term ${first.token}`, "no leader", `bert leads in term ${second.token}`);
+    await lookouts(1);
+    const asked = /^leasehold_requests_total\{[^}]*dialect="lock"[^}]*\} (\d+)$/gm;
+    const calls = [...(await (await fetch(`${own.url}/metrics`)).text()).matchAll(asked)].reduce((sum, [, count]) => sum + Number(count), 0);
+    assert.ok(calls <= 3 + 4, `three calls of ours and an answer for each piece of news, not ${calls}`);
+  });
+
   test("Slurm: an array of tasks shares a smaller limit", async (t) => {
     const dir = await workplace(t, ["hold.sh", "job.sbatch", "job-run.sbatch"], { "fetch-genome": noting(0.4) });
     const pool = await server.pool(2);

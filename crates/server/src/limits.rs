@@ -130,6 +130,9 @@ pub const HISTORY_MAX: usize = 10_000;
 /// Readers at the same time. The next one gets a 503.
 pub const READERS_MAX: usize = 1_024;
 
+/// Callers that look out for a change of a lock, at the same time. The next one gets a 503.
+pub const LOOKOUTS_MAX: usize = 16_384;
+
 /// Surveys at the same time: each goes over everything there is, so they queue up.
 pub const SURVEYS_MAX: usize = 2;
 

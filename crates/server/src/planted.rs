@@ -11,6 +11,8 @@ pub(crate) enum Bug {
     SettledWhenTaken,
     /// A page of a list that moves is cut from the order of this moment.
     OrderMoves,
+    /// A lock whose time is over rings for no caller that looks out.
+    GraceUnheard,
 }
 
 /// Returns whether this process is to have this bug.

@@ -24,6 +24,7 @@ mod history;
 mod hostile;
 mod kills;
 mod logs;
+mod lookouts;
 #[cfg(target_os = "linux")]
 mod notify;
 mod pages;

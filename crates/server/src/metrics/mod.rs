@@ -121,6 +121,8 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 pub(crate) struct EventMetrics {
     pub(crate) readers: Gauge,
+    /// Callers that sleep until something happens to a lock.
+    pub(crate) lookouts: Gauge,
     /// Events put into the ring.
     pub(crate) told: Counter,
     /// Events that fell out of the ring to make room, so that no reader can resume from them any more.
@@ -131,8 +133,9 @@ pub(crate) struct EventMetrics {
 
 impl EventMetrics {
     /// The present numbers; the ring counts told and dropped events.
-    pub(crate) fn count(&self, readers: usize, counts: Counts) {
+    pub(crate) fn count(&self, readers: usize, lookouts: usize, counts: Counts) {
         self.readers.set(readers as u64);
+        self.lookouts.set(lookouts as u64);
         self.told.inner().store(counts.told, Ordering::Relaxed);
         self.dropped.inner().store(counts.dropped, Ordering::Relaxed);
     }
@@ -203,6 +206,7 @@ impl Metrics {
             },
             events: EventMetrics {
                 readers: gauge(r, "event_readers", "Readers of the event stream"),
+                lookouts: gauge(r, "lookouts", "Callers that wait for a change of a lock that they only look at"),
                 told: counter(r, "events", "Events put into the ring for readers of the stream"),
                 dropped: counter(r, "events_dropped", "Events no reader can resume from any more (events_kept)"),
                 readers_cut: counter(r, "event_readers_cut", "Readers of the event stream that fell too far behind"),

@@ -18,6 +18,7 @@ use leasehold_journal::{Epoch, Happened, Position, Retold};
 use tokio::sync::{Notify, Semaphore};
 
 use super::bookmark::EventPlace;
+use super::lookouts::Lookouts;
 use super::ring::{EventId, Ring};
 use super::series::{Series, Window};
 use crate::http::Shares;
@@ -37,6 +38,8 @@ pub(crate) struct Events {
     pub(crate) readers: Arc<Semaphore>,
     /// How many of them one address may have.
     pub(crate) shares: Shares,
+    /// Callers that are rung when something happened to their lock.
+    pub(crate) lookouts: Lookouts,
     is_closed: AtomicBool,
 }
 
@@ -91,6 +94,7 @@ impl Events {
             bell: Notify::new(),
             readers: Arc::new(Semaphore::new(READERS_MAX)),
             shares: Shares::of(u32::try_from(READERS_MAX).expect("a thousand fits")),
+            lookouts: Lookouts::new(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -111,6 +115,7 @@ impl Events {
     pub(crate) fn gap(&self, partition: u32, upto: Position, wall: Wall) {
         self.kept().rings[partition as usize].skip(upto, wall);
         self.bell.notify_waiters();
+        self.lookouts.tell_all();
     }
 
     /// In the order of the partition's journal.
@@ -127,6 +132,7 @@ impl Events {
         if self.readers() > 0 {
             self.bell.notify_waiters();
         }
+        self.lookouts.tell(happened);
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -140,6 +146,7 @@ impl Events {
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         self.bell.notify_waiters();
+        self.lookouts.tell_all();
     }
 
     /// Returns whether the service is about to end.

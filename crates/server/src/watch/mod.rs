@@ -16,6 +16,7 @@ pub(crate) mod frozen;
 pub(crate) mod key;
 pub(crate) mod label;
 mod log;
+pub(crate) mod lookouts;
 pub(crate) mod ring;
 pub(crate) mod series;
 pub(crate) mod survey;
@@ -85,9 +86,14 @@ impl Observer {
         self.metrics.connections.certificate_ends.set(not_after_s);
     }
 
+    /// The callers that sleep until something happens to a lock.
+    pub fn lookouts(&self) -> usize {
+        self.events.lookouts.parked()
+    }
+
     /// Updates the metrics that are counted elsewhere.
     pub(crate) fn count_events(&self) {
-        self.metrics.events.count(self.events.readers(), self.events.counts());
+        self.metrics.events.count(self.events.readers(), self.lookouts(), self.events.counts());
     }
 }
 

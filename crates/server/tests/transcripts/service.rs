@@ -33,6 +33,7 @@ pub(crate) struct Service {
 struct Running {
     drivers: Drivers,
     handle: Handle,
+    observer: Arc<Observer>,
     addr: SocketAddr,
     /// Dropped to stop accepting.
     _stop: oneshot::Sender<()>,
@@ -116,7 +117,7 @@ impl Service {
         self.runtime.spawn(serve(listener, app, settings.http.clone(), async move {
             let _: Result<(), _> = stopped.await;
         }));
-        self.running = Some(Running { drivers, handle, addr, _stop: stop });
+        self.running = Some(Running { drivers, handle, observer, addr, _stop: stop });
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -130,7 +131,8 @@ impl Service {
     /// Callers that wait for something to happen, or for the store.
     pub(crate) fn waiting(&self) -> usize {
         let callers = self.running().handle.callers();
-        if self.openers.iter().any(ValvedOpener::is_closed) { callers.parked + callers.held } else { callers.parked }
+        let parked = callers.parked + self.running().observer.lookouts();
+        if self.openers.iter().any(ValvedOpener::is_closed) { parked + callers.held } else { parked }
     }
 
     /// Waits until so many callers wait; `false` if that does not come to pass.

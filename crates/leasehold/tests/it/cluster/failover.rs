@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::world::{NODES, World};
-use crate::support::{Client, Response, machine_to_itself, report, until};
+use crate::support::{Client, Response, gauge, machine_to_itself, report, until};
 
 /// Asks one node after the other until one answers with something else than 502 or 503.
 fn insist(addresses: &[SocketAddr], method: &str, target: &str, within: Duration) -> Response {
@@ -25,6 +25,43 @@ fn percentile(sorted_ms: &[u128], percent: usize) -> u128 {
 
 fn others(world: &World, n: usize) -> Vec<SocketAddr> {
     (0..NODES).filter(|other| *other != n).map(|other| world.addr(other)).collect()
+}
+
+/// A follower of any node hears of a new leader, whichever node the change was made at and whichever owns the lock; also
+/// when the owner dies meanwhile.
+#[test]
+fn callers_that_look_out_at_any_node_are_told() {
+    let _machine = machine_to_itself();
+    let mut world = World::start();
+    let all: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
+    let within = Duration::from_secs(10);
+    let taken = insist(&all, "POST", "/lock?job=led&client=anna&ttl=1m", within).expect(200);
+    let partition = taken.header("leasehold-partition").unwrap().parse().unwrap();
+    let look_out = |addr: &SocketAddr, token: u64| {
+        let mut client = Client::connect(*addr).unwrap();
+        let target = format!("/lock?job=led&wait=1m&after={token}");
+        client.send("GET", &target, &[], b"").unwrap();
+        until("it looks out", within, || {
+            let mut other = Client::connect(*addr).unwrap();
+            (gauge(&mut other, "leasehold_lookouts") == 1).then_some(())
+        });
+        client
+    };
+    let mut followers: Vec<Client> = all.iter().map(|addr| look_out(addr, taken.number("token"))).collect();
+    insist(&all, "DELETE", "/lock?job=led&client=anna", within).expect(200);
+    for follower in &mut followers {
+        assert_eq!(follower.receive_within(within).unwrap().expect(200).text("holder"), "");
+    }
+    // One change at a node, and the owner is gone before the next.
+    let owner = world.owner_of(partition);
+    let rest = others(&world, owner);
+    let mut followers: Vec<Client> = rest.iter().map(|addr| look_out(addr, 0)).collect();
+    world.kill(owner);
+    let taken = insist(&rest, "POST", "/lock?job=led&client=bert&ttl=1m", Duration::from_secs(30)).expect(200);
+    for follower in &mut followers {
+        let seen = follower.receive_within(within).unwrap().expect(200);
+        assert_eq!((seen.text("holder"), seen.number("token")), ("bert".to_owned(), taken.number("token")));
+    }
 }
 
 /// Ten owners die or stop in a row: a lease that is renewed is never lost, one that is not ends in bounded time, and the

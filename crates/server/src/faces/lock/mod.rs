@@ -1,6 +1,7 @@
 //! The sticky lock, `/lock`: one holder, who keeps it by renewing and gets a grace period to come back in. Everything
 //! is in the query, so that a line of curl is enough.
 
+mod lookout;
 mod openapi;
 mod refusal;
 mod routes;
@@ -64,7 +65,18 @@ impl Face for Lock {
         call: Call,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
-        ask_about(&service.driver, call.request, id, call.topic, show)
+        let Call { topic, request, watching } = call;
+        let asking = match watching {
+            None => Ok(ask_about(&service.driver, request, id, topic, show)),
+            // On the heap: every other caller that is parked would have room for it.
+            Some(watching) => Err(Box::pin(lookout::look_out(service, topic, request.command, *watching, id))),
+        };
+        async move {
+            match asking {
+                Ok(asking) => asking.await,
+                Err(looking_out) => looking_out.await,
+            }
+        }
     }
 
     fn operation(endpoint: Endpoint, settings: &Settings) -> Operation {

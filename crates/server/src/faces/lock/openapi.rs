@@ -5,7 +5,7 @@ use leasehold_engine::limits::TOKEN_MAX;
 use serde_json::{Value, json};
 
 use super::routes::{DEFAULT_JOB, Endpoint};
-use super::wire::{LockHeld, LockReleased, LockSeen, LockTaken, NotTheHolder};
+use super::wire::{LockHeld, LockReleased, LockSeen, LockState, LockTaken, NotTheHolder};
 use crate::duration::format_us;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::header::document_key;
@@ -79,6 +79,23 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
         Endpoint::Show => new("showLock", "See who holds the lock")
             .says("The last holder stays visible after the lock expired, until another client takes it or it is released.")
             .query("client", "Whose place in line to show.", Schema::string())
+            .query(
+                "wait",
+                "Look out for a change for so long, as a duration or a number of seconds: the answer comes as soon as the \
+                 holder or the state differ, or then with the lock as it is.",
+                Schema::seconds().or_duration(),
+            )
+            .query(
+                "after",
+                "With `wait`: the `token` that the caller saw last, 0 for a lock without one. A lock that is not held \
+                 under it is shown at once. Without it, a change is one of what the call finds.",
+                Schema::count().maximum(TOKEN_MAX),
+            )
+            .query(
+                "while",
+                "With `after`: the `message` that the caller saw last, to wait on in a grace or after it.",
+                Schema::one_of(&LockState::ALL.map(LockState::as_str)).default(LockState::Held.as_str()),
+            )
             .answers(200, AnswerDoc::shape::<LockSeen<'_>>("The lock.", &seen())),
     }
 }

@@ -7,6 +7,8 @@ use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, ResourceKey, Spend, Token};
 use leasehold_journal::Request;
 
+use super::lookout::{Seen, Watching};
+use super::wire::LockState;
 use crate::duration::{Cut, parse_go};
 use crate::faces::header::{DURATION_HINT, seconds_us};
 use crate::faces::{Received, Rows, fresh_claim_id, idempotency_key, key_name};
@@ -38,6 +40,8 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 pub(crate) struct Call {
     pub(super) topic: Topic,
     pub(crate) request: Request,
+    /// Present where the caller waits for a change of what it sees.
+    pub(super) watching: Option<Box<Watching>>,
 }
 
 /// The parts of the call that the answer needs.
@@ -55,12 +59,15 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
         return Err(Problem::about("job", format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
     }
     let resource = ResourceKey::Lock(Arc::clone(&job));
-    let mut clamped = false;
+    let (mut clamped, mut watching) = (false, None);
     let command = match endpoint {
-        Endpoint::Show => match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
-            Some(client) => Command::ViewPlace { resource, name: Arc::from(client) },
-            None => Command::ViewResource { resource },
-        },
+        Endpoint::Show => {
+            watching = parse_watching(&query, received)?;
+            match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
+                Some(client) => Command::ViewPlace { resource, name: Arc::from(client) },
+                None => Command::ViewResource { resource },
+            }
+        }
         Endpoint::Release => {
             let (client, token) = (client(&query, received)?, token(&query)?);
             match (key_name(&received.parts.headers)?, token) {
@@ -96,7 +103,33 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             }))
         }
     };
-    Ok(Call { topic: Topic { job, clamped }, request: command.into() })
+    Ok(Call { topic: Topic { job, clamped }, request: command.into(), watching })
+}
+
+/// A caller that waits for a change, and what it saw last.
+fn parse_watching(query: &Query<'_>, received: &Received<'_>) -> Result<Option<Box<Watching>>, Problem> {
+    let wait = wait(query, received)?;
+    let last_seen = last_seen(query)?;
+    let watching = Watching { wait_us: wait.us, last_seen, ip: received.from.client };
+    Ok((wait.us > 0).then(|| Box::new(watching)))
+}
+
+/// The lock as the caller saw it: the token of the answer, and its message where that is not `held`.
+fn last_seen(query: &Query<'_>) -> Result<Option<Seen>, Problem> {
+    let text = query.get("while").unwrap_or(LockState::Held.as_str());
+    let state = LockState::parse(text).ok_or_else(|| {
+        let [held, grace, expired] = LockState::ALL.map(LockState::as_str);
+        Problem::about("while", format!("while must be {held}, {grace} or {expired}, got {}", shown(text)))
+    })?;
+    let Some(text) = query.get("after") else { return Ok(None) };
+    match text.parse::<u64>() {
+        Ok(0) => Ok(Some(Seen::Free)),
+        Ok(token) if token <= TOKEN_MAX => Ok(Some(Seen::Granted(Token(token), state))),
+        _ => {
+            let reason = format!("after must be an integer from 0 to {TOKEN_MAX}, got {}", shown(text));
+            Err(Problem::about("after", reason))
+        }
+    }
 }
 
 fn client(query: &Query<'_>, received: &Received<'_>) -> Result<Arc<str>, Problem> {

@@ -60,7 +60,7 @@ pub(super) struct LockSeen<'a> {
     success: May<Fixed<true>>,
     job: &'a str,
     #[serde(skip_serializing_if = "May::is_missing")]
-    #[schemars(extend("enum" = ["held", "in grace", "expired"]))]
+    #[schemars(extend("enum" = LockState::ALL.map(LockState::as_str)))]
     message: May<&'static str>,
     #[serde(skip_serializing_if = "May::is_missing")]
     token: May<FencingToken>,
@@ -138,7 +138,7 @@ impl<'a> LockSeen<'a> {
             is_expired: holder.deadline <= view.now.at,
             grace_until: May(Some(grace_until(holder, view.now))),
             success: May(Some(Fixed)),
-            message: May(Some(state_of(holder, view.now))),
+            message: May(Some(LockState::of(holder, view.now).as_str())),
             token: May(Some(FencingToken(holder.token.0))),
             rest: Some(Rest::of(holder.deadline.since(view.now.at))),
             ..LockSeen::unheld(&view.job)
@@ -222,12 +222,37 @@ fn grace_until(holder: &LockHolder, now: Moment) -> Rfc3339 {
     Rfc3339::to_ms(now.wall_at(holder.grace_until).0)
 }
 
-fn state_of(holder: &LockHolder, now: Moment) -> &'static str {
-    if now.at < holder.deadline {
-        "held"
-    } else if now.at < holder.grace_until {
-        "in grace"
-    } else {
-        "expired"
+/// A lock that a client has, or had last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockState {
+    Held,
+    Grace,
+    Expired,
+}
+
+impl LockState {
+    pub(super) const ALL: [LockState; 3] = [LockState::Held, LockState::Grace, LockState::Expired];
+
+    pub(super) fn of(holder: &LockHolder, now: Moment) -> Self {
+        if now.at < holder.deadline {
+            LockState::Held
+        } else if now.at < holder.grace_until {
+            LockState::Grace
+        } else {
+            LockState::Expired
+        }
+    }
+
+    /// The message of a lock that is only looked at.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            LockState::Held => "held",
+            LockState::Grace => "in grace",
+            LockState::Expired => "expired",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        LockState::ALL.into_iter().find(|state| state.as_str() == text)
     }
 }
