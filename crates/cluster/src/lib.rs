@@ -10,6 +10,7 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod follower;
+pub mod format;
 mod hash;
 mod ids;
 #[cfg(feature = "conformance")]
@@ -28,7 +29,7 @@ pub use hash::{HASH_BITS, PARTITIONS_MAX, Partitions, claim_id, hash, realm};
 pub use ids::{Link, NodeId, Sum};
 pub use map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen};
 pub use message::{AskAnswer, Bulletin, Done, Message, Op, Out, PeerAddress};
-pub use node::{Config, Draw, Node, To, restored};
+pub use node::{Config, Draw, MoveCause, Node, PartitionMove, To, restored};
 pub use placement::{rank, targets};
 pub use store::{
     Append, Birth, CheckpointId, Cursor, Fut, Landing, MemoryStore, Page, Piece, SharedError, SharedStore, Taking,

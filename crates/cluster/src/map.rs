@@ -23,7 +23,7 @@ pub struct NodeRecord {
     pub node: NodeId,
     /// Where the other nodes reach it.
     pub address: String,
-    /// The lowest and the highest version of the messages between nodes that it speaks.
+    /// The lowest and the highest format of a cluster that it understands: see [`crate::format`].
     pub speaks: (u16, u16),
     /// It rises with every beat.
     pub beat: u64,
@@ -108,12 +108,12 @@ impl Reign {
     }
 }
 
-/// Facts about the whole cluster, fixed when it is born.
+/// Facts about the whole cluster, fixed when it is born but for its format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// How many partitions there are.
     pub partitions: Partitions,
-    /// The oldest version of the records that a node has to understand.
+    /// The format that the cluster uses: a node has to understand it. It only rises.
     pub format: u16,
     /// Random bytes that every node knows: for digests, sessions, and the proof that a peer is a node.
     pub secret: [u8; 32],

@@ -100,6 +100,8 @@ pub enum Op {
     FinishCheckpoint(Reign, CheckpointId, u32),
     /// `SharedStore::sweep`.
     Sweep(Reign),
+    /// `SharedStore::raise_format`.
+    RaiseFormat(u16),
 }
 
 /// What a call to the store came to.

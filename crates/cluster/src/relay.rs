@@ -383,7 +383,7 @@ fn is_repeatable(command: &Command, passed_us: u64) -> bool {
     }
 }
 
-fn denied(denial: Denial) -> AskAnswer {
+pub(crate) fn denied(denial: Denial) -> AskAnswer {
     AskAnswer { answer: Err(denial), epoch: Epoch(0), position: Position::START, at: Time::default(), untold: None }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use leasehold_cluster::format::FORMAT;
 use leasehold_cluster::{Birth, Config as ClusterConfig, SharedStore};
 use leasehold_engine::Limits;
 use leasehold_etcd::EtcdStore;
@@ -24,8 +25,6 @@ use crate::tls::Keeper;
 
 /// Calls that may be on their way through the store at once, beside those that wait in queues.
 const CALLERS_BESIDE_WAITERS: usize = 65_536;
-/// The highest version of records that this build understands.
-const FORMAT: u16 = 1;
 const S_US: u64 = 1_000_000;
 
 /// The partitions of a server while it runs.

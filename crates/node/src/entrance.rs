@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) state: watch::Sender<State>,
     /// The last trouble with the store, while it lasts.
     error: Mutex<Option<String>>,
+    /// How long the last beat took that succeeded; zero before the first.
+    pub(crate) beat_took_us: AtomicU64,
 }
 
 /// How far the node has come.
@@ -133,6 +135,7 @@ impl Shared {
             call_store,
             state: watch::channel(State::default()).0,
             error: Mutex::default(),
+            beat_took_us: AtomicU64::new(0),
         }
     }
 

@@ -25,6 +25,7 @@ mod tls;
 
 pub use counts::NodeCounts;
 pub use entrance::{Calling, Entrance, Heard};
+pub use leasehold_cluster::{MoveCause, PartitionMove};
 pub use run::{RunningNode, Start, StartError, start};
 pub use status::{ClusterStatus, NodeStatus, PartitionStatus};
 pub use surroundings::{Observers, TimeSource};

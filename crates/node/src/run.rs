@@ -1,6 +1,7 @@
 //! A node from its start to its end: its tasks, and the calls to the shared store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leasehold_cluster::{Config, Done, Draw, Node, Op, SharedError, SharedStore};
@@ -206,6 +207,7 @@ async fn ask(store: &dyn SharedStore, op: Op) -> Result<Done, SharedError> {
             store.finish_checkpoint(reign, checkpoint, chunks).await.map(yes)
         }
         Op::Sweep(reign) => store.sweep(reign).await.map(Done::More),
+        Op::RaiseFormat(format) => store.raise_format(format).await.map(yes),
     }
 }
 
@@ -213,12 +215,14 @@ async fn ask(store: &dyn SharedStore, op: Op) -> Result<Done, SharedError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Join,
+    Beat,
     Confirm,
     Bury { address: String, node: String },
     Take { partition: u32, from_dead: bool },
     LetGo { partition: u32 },
     Append { changes: u64, bytes: usize },
     FinishCheckpoint,
+    RaiseFormat(u16),
     Other,
 }
 
@@ -226,6 +230,7 @@ impl Kind {
     fn of(op: &Op) -> Kind {
         match op {
             Op::Join(..) => Kind::Join,
+            Op::Beat(_) => Kind::Beat,
             Op::Confirm => Kind::Confirm,
             Op::Bury(seen) => Kind::Bury { address: seen.value.address.clone(), node: seen.value.node.to_string() },
             Op::Take(taking) => Kind::Take { partition: taking.partition, from_dead: taking.seen.value.node.is_some() },
@@ -235,7 +240,8 @@ impl Kind {
                 bytes: appends.iter().map(|append| append.batch.record.len()).sum(),
             },
             Op::FinishCheckpoint(..) => Kind::FinishCheckpoint,
-            Op::Beat(_) | Op::Map | Op::Forget(_) | Op::Read(..) | Op::PutChunk(..) | Op::Sweep(_) => Kind::Other,
+            Op::RaiseFormat(format) => Kind::RaiseFormat(*format),
+            Op::Map | Op::Forget(_) | Op::Read(..) | Op::PutChunk(..) | Op::Sweep(_) => Kind::Other,
         }
     }
 }
@@ -253,6 +259,10 @@ impl Shared {
                 self.counts.joined.one_more();
                 let living = map.living().count();
                 tracing::info!(target: "leasehold::cluster", living, address = &*self.address, "joined the cluster");
+            }
+            (Kind::Beat, Ok(_)) => {
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                self.beat_took_us.store(took_us, Ordering::Relaxed);
             }
             (Kind::Confirm, Ok(_)) => self.counts.proofs.one_more(),
             (Kind::Bury { address, node }, Ok(_)) => {
@@ -274,6 +284,11 @@ impl Shared {
                 self.observers.appended(*changes, *bytes, took);
             }
             (Kind::FinishCheckpoint, Ok(_)) => self.observers.checkpointed(),
+            (Kind::RaiseFormat(format), Ok(_)) => tracing::info!(
+                target: "leasehold::cluster",
+                format,
+                "the cluster uses a later format from now on: nodes of earlier versions cannot join any more"
+            ),
             _ => {}
         }
     }

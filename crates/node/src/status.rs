@@ -1,6 +1,8 @@
 //! The cluster as this node sees it, for people and their tools.
 
-use leasehold_cluster::NodeId;
+use std::sync::atomic::Ordering;
+
+use leasehold_cluster::{NodeId, PartitionMove};
 use leasehold_journal::{Epoch, Position, Room};
 
 use crate::entrance::Entrance;
@@ -16,12 +18,20 @@ pub struct ClusterStatus {
     pub nodes: Vec<NodeStatus>,
     /// All partitions, in order.
     pub partitions: Vec<PartitionStatus>,
+    /// The format that the cluster uses; zero while this node has not seen it.
+    pub format: u16,
     /// The last trouble with the shared store, while it lasts.
     pub store_error: Option<String>,
     /// The shared store has little room left.
     pub is_store_low: bool,
+    /// How long the last beat took that succeeded, in microseconds: a round trip to the store with a write.
+    pub store_took_us: u64,
+    /// How often the store showed less than before.
+    pub store_went_back: u64,
     /// How long ago a beat of this node succeeded, in microseconds.
     pub beat_age_us: Option<u64>,
+    /// The last moves of partitions that this node saw, newest first.
+    pub moves: Vec<PartitionMove>,
 }
 
 /// A node.
@@ -45,6 +55,8 @@ pub struct NodeStatus {
     pub partitions: Vec<u32>,
     /// A digest of its configuration.
     pub policy: u64,
+    /// The highest format of a cluster that it understands.
+    pub speaks: u16,
 }
 
 /// A partition.
@@ -60,6 +72,8 @@ pub struct PartitionStatus {
     pub position: Position,
     /// This node serves it.
     pub is_served_here: bool,
+    /// How long ago what this node knows of it was all there was, in microseconds; nothing while it reads the first time.
+    pub behind_us: Option<u64>,
 }
 
 impl Entrance {
@@ -88,22 +102,29 @@ impl Entrance {
                 unreachable: record.unreachable.clone(),
                 partitions: owned_by(record.node),
                 policy: record.policy,
+                speaks: record.speaks.1,
             }
         });
         let nodes = nodes.collect();
         let partitions = map.into_iter().flat_map(|map| map.owners.iter().zip(0..)).map(|(seen, partition)| {
             let position = node.head(partition).map_or(Position::START, |(_, position)| position);
             let is_served_here = node.is_serving(partition);
-            PartitionStatus { partition, owner: seen.value.node, epoch: seen.value.epoch, position, is_served_here }
+            let behind_us = node.behind_us(clocks, partition);
+            let (owner, epoch) = (seen.value.node, seen.value.epoch);
+            PartitionStatus { partition, owner, epoch, position, is_served_here, behind_us }
         });
         ClusterStatus {
             me,
             address: shared.address.to_string(),
             nodes,
             partitions: partitions.collect(),
+            format: map.map_or(0, |map| map.meta.format),
             store_error: shared.error(),
             is_store_low: matches!(shared.store.room(), Room::Low { .. }),
+            store_took_us: shared.beat_took_us.load(Ordering::Relaxed),
+            store_went_back: shared.counts.went_back.get(),
             beat_age_us: node.beat_age_us(clocks),
+            moves: node.moves().copied().collect(),
         }
     }
 

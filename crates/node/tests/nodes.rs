@@ -58,7 +58,11 @@ impl Member {
         }));
         let config = Config {
             address: address.into(),
-            birth: Birth { partitions: Partitions::new(partitions), format: 1, secret: [7; 32] },
+            birth: Birth {
+                partitions: Partitions::new(partitions),
+                format: leasehold_cluster::format::FORMAT,
+                secret: [7; 32],
+            },
             limits: Limits::default(),
             partition_limits: PartitionLimits {
                 callers_max: 1_000,

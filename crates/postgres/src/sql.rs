@@ -33,13 +33,16 @@ pub(crate) const BIRTH: &str = "WITH born AS (UPDATE meta SET facts = $1, system
      WHERE facts IS NULL RETURNING id) \
      INSERT INTO stream (partition) SELECT generate_series(0, $2 - 1) FROM born";
 
+/// $1 facts as they were, $2 facts.
+pub(crate) const RAISE_FORMAT: &str = "UPDATE meta SET facts = $2 WHERE facts = $1 RETURNING id";
+
 // Nodes.
 
-/// $1 node, $2 beat, $3 record.
+/// $1 node, $2 beat, $3 record, $4 facts: those that were looked at are the facts until the node is there.
 pub(crate) const JOIN: &str = concat!(
     "INSERT INTO node (id, created, version, beat, record) SELECT $1, l.at, l.at, $2, $3 FROM (SELECT ",
     lsn!(),
-    " AS at) l ON CONFLICT (id) DO NOTHING RETURNING created"
+    " AS at) l, (SELECT id FROM meta WHERE facts = $4 FOR SHARE) m ON CONFLICT (id) DO NOTHING RETURNING created"
 );
 
 /// $1 node.

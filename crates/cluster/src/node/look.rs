@@ -47,6 +47,8 @@ impl Node {
             return;
         }
         self.watch(clocks, passed_us, is_first);
+        self.note_moves(clocks);
+        self.agree(clocks, is_first);
         self.bury_silent(clocks);
         self.take_free(clocks);
         self.give_away(clocks);
@@ -80,6 +82,12 @@ impl Node {
     /// How long this node has not seen a new beat of another, as far as it counted.
     pub fn silent_us(&self, node: NodeId) -> u64 {
         self.watched.get(&node).map_or(0, |watched| watched.silent_us)
+    }
+
+    fn note_moves(&mut self, clocks: Clocks) {
+        let Some(map) = &self.map else { return };
+        let watched = &self.watched;
+        self.moves.look(clocks, map, |node| watched.get(&node).map_or(0, |watched| watched.silent_us));
     }
 
     fn bury_silent(&mut self, clocks: Clocks) {

@@ -12,10 +12,12 @@
 //! One transaction of appends is in flight at a time; followers read the store; the tail is read after every taking. A
 //! call, a message and a result of the store look only at the partitions that they touch: `tick` alone looks at all.
 
+mod agreement;
 mod checkpoint;
 mod desk;
 mod flush;
 mod look;
+mod moves;
 mod past;
 mod seat;
 mod serve;
@@ -28,13 +30,17 @@ use leasehold_engine::{ClaimId, Engine, Limits, planted};
 use leasehold_journal::{Clocks, Epoch, Partition, PartitionLimits, Position, Request};
 
 use crate::follower::Follower;
+use crate::format;
 use crate::ids::NodeId;
 use crate::map::{Map, Mark, NodeRecord};
 use crate::message::{Done, Message, Op, Out, PeerAddress};
 use crate::relay::Relay;
 use crate::store::{Birth, SharedError};
+use agreement::Agreement;
 use desk::{Desk, Peers};
 use look::Watched;
+use moves::Moves;
+pub use moves::{MoveCause, PartitionMove};
 use past::Sight;
 pub use past::restored;
 pub use seat::To;
@@ -100,6 +106,8 @@ pub struct Node {
     desk: Desk,
     peers: Peers,
     watched: BTreeMap<NodeId, Watched>,
+    moves: Moves,
+    agreement: Agreement,
     /// Calls to the store without a result, and the life they were made in.
     open: BTreeMap<u64, (Option<NodeId>, Asked)>,
     next_op: u64,
@@ -167,6 +175,8 @@ impl Node {
             desk: Desk::default(),
             peers,
             watched: BTreeMap::new(),
+            moves: Moves::default(),
+            agreement: Agreement::default(),
             open: BTreeMap::new(),
             next_op: 0,
             beat_due_us: 0,
@@ -209,14 +219,27 @@ impl Node {
 
     /// A caller's command. Its answer comes as [`Out::Answer`] with the caller's number.
     pub fn call(&mut self, clocks: Clocks, caller: u64, partition: u32, request: Request) {
+        let needed = format::needed(&request.command);
+        // Every cluster uses the first format.
+        if needed > 1 && needed > self.agreed_format() {
+            self.hold(clocks, caller, partition, request, needed);
+        } else {
+            self.relay_call(clocks, caller, partition, request);
+        }
+        self.flush(clocks);
+    }
+
+    fn relay_call(&mut self, clocks: Clocks, caller: u64, partition: u32, request: Request) {
         let mut out = Vec::new();
         self.relay.call(clocks.mono_us, caller, partition, request, &mut out);
         self.relayed(out);
-        self.flush(clocks);
     }
 
     /// A caller left before its answer came.
     pub fn leave(&mut self, clocks: Clocks, caller: u64) {
+        if self.release_held(caller) {
+            return;
+        }
         let mut out = Vec::new();
         self.relay.leave(clocks.mono_us, caller, &mut out);
         self.relayed(out);
@@ -284,7 +307,8 @@ impl Node {
         }
         self.is_joining = true;
         let record = NodeRecord::new(NodeId((self.draw.0)()), &self.config.address);
-        self.record = NodeRecord { epoch_floor: self.floor, ..record };
+        let speaks = (1, self.config.birth.format);
+        self.record = NodeRecord { epoch_floor: self.floor, speaks, ..record };
         self.sight_asked = self.sight.clone();
         self.ask_store(Op::Join(self.record.clone(), self.config.birth.clone()));
     }
@@ -334,6 +358,7 @@ impl Node {
         };
         let op = Op::Read(seat.partition, follower.cursor());
         seat.is_reading = true;
+        seat.read_asked_us = clocks.mono_us;
         seat.read_at_us = clocks.mono_us + self.config.look_us;
         self.ask_store(op);
     }
@@ -414,6 +439,17 @@ impl Node {
         self.seats.get(partition as usize)?.follower.as_ref()
     }
 
+    /// How long ago what this node knows of a partition was all that its stream had; nothing while it has never been.
+    pub fn behind_us(&self, clocks: Clocks, partition: u32) -> Option<u64> {
+        let seat = self.seats.get(partition as usize)?;
+        if seat.owned.is_some() { Some(0) } else { seat.whole_at_us.map(|at| clocks.mono_us.saturating_sub(at)) }
+    }
+
+    /// The last moves of partitions that this node saw, newest first.
+    pub fn moves(&self) -> impl Iterator<Item = &PartitionMove> {
+        self.moves.newest_first()
+    }
+
     /// This life, if there is one.
     pub fn life(&self) -> Option<NodeId> {
         self.life
@@ -426,6 +462,6 @@ impl Node {
 
     /// Calls without an answer and hand-backs that are not acknowledged.
     pub fn open_calls(&self) -> usize {
-        self.relay.len()
+        self.relay.len() + self.agreement.held()
     }
 }

@@ -57,6 +57,10 @@ pub(crate) struct Seat {
     pub(crate) in_flight: Option<Append>,
     pub(crate) is_reading: bool,
     pub(crate) read_at_us: u64,
+    /// When the page that is on its way, or the last one, was asked for.
+    pub(crate) read_asked_us: u64,
+    /// When the page was asked for that last went to the end of the stream.
+    pub(crate) whole_at_us: Option<u64>,
     /// The follower was asked to see its newest batch once more, after the taking.
     pub(crate) is_doubted: bool,
     /// The newest batch, when an owner looked whether it is still there.
@@ -95,6 +99,8 @@ impl Seat {
             in_flight: None,
             is_reading: false,
             read_at_us: 0,
+            read_asked_us: 0,
+            whole_at_us: None,
             is_doubted: false,
             checked: None,
             is_checked: false,
@@ -109,6 +115,12 @@ impl Seat {
             told: Position::START,
             is_touched: false,
         }
+    }
+
+    /// Reads the stream again from its beginning.
+    pub(crate) fn restart(&mut self, limits: &Limits) {
+        self.follower = Some(Follower::new(limits.clone()));
+        self.whole_at_us = None;
     }
 
     /// What observers have not been told yet. An engine that was thrown away and read again tells of changes twice.
@@ -219,7 +231,7 @@ impl Seat {
     pub(crate) fn reset(&mut self, limits: &Limits) -> Option<Partition<To>> {
         let owned = self.owned.take();
         if owned.is_some() || self.follower.is_none() {
-            self.follower = Some(Follower::new(limits.clone()));
+            self.restart(limits);
         }
         self.phase = Phase::Following;
         self.reign = None;

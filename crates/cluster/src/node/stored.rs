@@ -24,6 +24,7 @@ pub(super) enum Asked {
     Map,
     Bury(NodeId),
     Forget,
+    RaiseFormat,
     Take(u32),
     LetGo(Reign),
     Append(Vec<Reign>),
@@ -40,6 +41,7 @@ impl Asked {
             Op::Map => Asked::Map,
             Op::Bury(seen) => Asked::Bury(seen.value.node),
             Op::Forget(_) => Asked::Forget,
+            Op::RaiseFormat(_) => Asked::RaiseFormat,
             Op::Take(taking) => Asked::Take(taking.partition),
             Op::LetGo(reign, _) => Asked::LetGo(*reign),
             Op::Append(appends) => Asked::Append(appends.iter().map(|append| append.reign).collect()),
@@ -76,6 +78,10 @@ impl Node {
             (Asked::Map, _) => self.is_looking = false,
             (Asked::Bury(node), Ok(_)) if Some(node) == self.life => self.die(clocks),
             (Asked::Bury(_) | Asked::Forget, _) => self.look_due_us = 0,
+            (Asked::RaiseFormat, _) => {
+                self.agreement.raised();
+                self.look_due_us = 0;
+            }
             (Asked::Take(partition), Ok(Done::Reign(reign))) => self.taken(clocks, partition, reign),
             (Asked::Take(partition), _) => self.seats[partition as usize].is_op_open = false,
             (Asked::LetGo(reign), result) => self.let_go(clocks, reign, &result),
@@ -95,8 +101,8 @@ impl Node {
             (Asked::Read(partition), result) => {
                 let seat = &mut self.seats[partition as usize];
                 seat.is_reading = false;
-                if let Err(SharedError::Gone) = result {
-                    seat.follower = seat.follower.take().map(|_| Follower::new(self.config.limits.clone()));
+                if matches!(result, Err(SharedError::Gone)) && seat.follower.is_some() {
+                    seat.restart(&self.config.limits);
                 }
             }
             (Asked::Checkpoint(reign), result) => self.checkpointed(clocks, &reign, &result),
@@ -124,6 +130,7 @@ impl Node {
             return;
         }
         self.life = None;
+        self.agreement.raised();
         (self.is_beating, self.is_looking, self.confirming, self.appending) = (false, false, None, None);
         self.beat_due_us = 0;
         for n in 0..self.seats.len() {
@@ -194,11 +201,14 @@ impl Node {
             Ok(is_end) => is_end,
             Err(broken) => {
                 // The next tick reads from the beginning: a stream that stays broken is not read in a circle.
-                *follower = Follower::new(self.config.limits.clone());
+                seat.restart(&self.config.limits);
                 self.stream_broken(clocks, partition, &broken);
                 return;
             }
         };
+        if is_end {
+            seat.whole_at_us = Some(seat.read_asked_us);
+        }
         self.out.extend(seat.poll_news().map(Out::Happened));
         if let Some(reign) = seat.reign.filter(|_| seat.phase == Phase::Tail) {
             let is_ours = page.owner.value == reign.owner && page.owner.version == reign.version;

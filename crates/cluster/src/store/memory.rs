@@ -96,6 +96,10 @@ impl SharedStore for MemoryStore {
         self.with(|shelf| shelf.drain(node, is_draining))
     }
 
+    fn raise_format(&self, format: u16) -> Fut<'_, ()> {
+        self.with(|shelf| shelf.raise_format(format))
+    }
+
     fn take(&self, taking: Taking) -> Fut<'_, Reign> {
         self.with(|shelf| shelf.take(&taking))
     }

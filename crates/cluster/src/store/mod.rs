@@ -66,6 +66,9 @@ pub trait SharedStore: Send + Sync {
     /// The operator's word: this node gives its partitions away and gets none, or may have some again.
     fn drain(&self, node: NodeId, is_draining: bool) -> Fut<'_, ()>;
 
+    /// Raises the format of the cluster to this one. A later one stays.
+    fn raise_format(&self, format: u16) -> Fut<'_, ()>;
+
     /// Takes a partition; see [`Taking`]. `Fenced` when the owner record or the record of its node is not as it was
     /// seen.
     fn take(&self, taking: Taking) -> Fut<'_, Reign>;
@@ -101,7 +104,7 @@ pub trait SharedStore: Send + Sync {
 pub struct Birth {
     /// The number of partitions that the operator asked for; without one, the default at birth and any later.
     pub partitions: Option<Partitions>,
-    /// The highest version of the records that this node understands.
+    /// The highest format that this node understands: that of a cluster that it makes. See [`crate::format`].
     pub format: u16,
     /// The secret, if there is none yet.
     pub secret: [u8; 32],

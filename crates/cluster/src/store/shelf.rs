@@ -124,6 +124,18 @@ impl Shelf {
         }
     }
 
+    /// See [`super::SharedStore::raise_format`].
+    pub fn raise_format(&mut self, format: u16) -> Result<(), SharedError> {
+        let Some(meta) = &mut self.meta else {
+            return Err(SharedError::Refused("there is no cluster yet".to_owned()));
+        };
+        if format > meta.format {
+            meta.format = format;
+            self.next_revision();
+        }
+        Ok(())
+    }
+
     /// See [`super::SharedStore::map`].
     pub fn map(&self) -> Result<Map, SharedError> {
         let Some(meta) = self.meta.clone() else {

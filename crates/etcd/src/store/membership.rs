@@ -14,12 +14,13 @@ use crate::wire::KeyValue;
 impl Inner {
     pub(super) async fn join(&self, me: NodeRecord, birth: Birth) -> Result<Map, SharedError> {
         self.check_members().await?;
-        let meta = self.facts(&birth).await?;
+        let (meta, facts_version) = self.facts(&birth).await?;
         self.check(&meta, &birth)?;
         let (key, record) = (self.keys.node(me.node), encode_node(&me));
-        // Together with the facts: a prefix that was emptied meanwhile gets no lone node.
+        // Together with the facts: a prefix that was emptied meanwhile gets no lone node, and a cluster whose format was
+        // raised none that does not understand it.
         let txn = Txn::default()
-            .when(exists(self.keys.meta()))
+            .when(version_is(self.keys.meta(), facts_version))
             .when(is_absent(key.clone()))
             .then(put(key.clone(), record.clone()))
             .or_else(get(key));
@@ -31,7 +32,11 @@ impl Inner {
                 // Our own join, which was not heard.
                 Some(kv) if kv.value == record => (unsigned(kv.create_revision), unsigned(kv.mod_revision)),
                 Some(_) => return Err(SharedError::Refused(format!("there has been a {:?} before", me.node))),
-                None => return Err(SharedError::Away("the facts of the cluster have just been removed".to_owned())),
+                None => {
+                    return Err(SharedError::Away(
+                        "the facts of the cluster have just changed, or are gone".to_owned(),
+                    ));
+                }
             }
         };
         let map = self.map().await?;
@@ -50,15 +55,16 @@ impl Inner {
         Ok(())
     }
 
-    /// The facts of the cluster, made if there are none.
-    async fn facts(&self, birth: &Birth) -> Result<Meta, SharedError> {
+    /// The facts of the cluster and their version, made if there are none.
+    async fn facts(&self, birth: &Birth) -> Result<(Meta, u64), SharedError> {
         let look = Txn::default().then(get(self.keys.meta())).then(get(self.keys.etcd())).then(count(self.keys.all()));
         loop {
             let mut outcome = self.transact(&self.beats, &look).await?;
             let (meta, etcd, below) = (outcome.key(), outcome.key(), outcome.range().count);
             if let Some(meta) = meta {
                 self.check_etcd(etcd.as_ref())?;
-                return decode_meta(&meta.value).map_err(|error| {
+                let version = unsigned(meta.mod_revision);
+                return decode_meta(&meta.value).map(|facts| (facts, version)).map_err(|error| {
                     SharedError::Refused(format!(
                         "the key {} of {} is not the facts of a cluster that this build understands: {error}",
                         String::from_utf8_lossy(&meta.key),
@@ -80,6 +86,25 @@ impl Inner {
                 .then(put(self.keys.etcd(), format!("{:016x}", self.main.cluster_id())));
             // Ours or another node's: the next look tells.
             self.transact(&self.beats, &make).await?;
+        }
+    }
+
+    pub(super) async fn raise_format(&self, format: u16) -> Result<(), SharedError> {
+        let key = self.keys.meta();
+        let look = Txn::default().then(get(key.clone()));
+        loop {
+            let Some(kv) = self.transact(&self.beats, &look).await?.key() else {
+                return Err(SharedError::Refused(format!("there is no cluster below {}", self.place)));
+            };
+            let meta = decode_meta(&kv.value).map_err(|error| self.damaged(&kv.key, error))?;
+            if meta.format >= format {
+                return Ok(());
+            }
+            let raise = Txn::default()
+                .when(version_is(key.clone(), unsigned(kv.mod_revision)))
+                .then(put(key.clone(), encode_meta(&Meta { format, ..meta })));
+            // By us or by another node: the next look tells.
+            self.transact(&self.beats, &raise).await?;
         }
     }
 

@@ -197,6 +197,10 @@ impl SharedStore for EtcdStore {
         Box::pin(self.inner.drain(node, is_draining))
     }
 
+    fn raise_format(&self, format: u16) -> Fut<'_, ()> {
+        Box::pin(self.inner.raise_format(format))
+    }
+
     fn take(&self, taking: Taking) -> Fut<'_, Reign> {
         Box::pin(self.inner.take(taking))
     }

@@ -100,6 +100,8 @@ pub enum Denial {
     Moved,
     /// The partition has another owner, and whether this was done is unknown.
     Lost,
+    /// Some node of the cluster does not know this command yet. Nothing was done.
+    EarlierVersion,
 }
 
 impl From<Refusal> for Denial {
@@ -141,7 +143,8 @@ impl<R> Told<R> {
                 | Denial::StoreBehind
                 | Denial::ShuttingDown
                 | Denial::Moved
-                | Denial::Lost,
+                | Denial::Lost
+                | Denial::EarlierVersion,
             ) => {}
         }
     }

@@ -21,13 +21,17 @@ impl Inner {
         let meta = self.facts(&birth, &server).await?;
         self.check(&meta, &birth)?;
         let record = encode_node(&me);
-        let params = Params::new().with(id(me.node)).with(signed(me.beat)).with(record.clone());
+        let params =
+            Params::new().with(id(me.node)).with(signed(me.beat)).with(record.clone()).with(encode_meta(&meta));
         let made = self.ask(sql::JOIN, params).await?;
         let created = match made.first() {
             Some(row) => row.get(0),
             None => match self.living(me.node, None).await {
                 // Our own join, which was not heard.
                 Ok(row) if row.get::<_, Vec<u8>>(3) == record => row.get(0),
+                Err(SharedError::Fenced(_)) if self.facts(&birth, &server).await? != meta => {
+                    return Err(SharedError::Away("the facts of the cluster have just changed".to_owned()));
+                }
                 Ok(_) | Err(SharedError::Fenced(_)) => {
                     return Err(SharedError::Refused(format!("there has been a {:?} before", me.node)));
                 }
@@ -107,6 +111,23 @@ impl Inner {
                 .with(i64::from(server.timeline));
             // Ours or another node's: the next look tells.
             self.ask(sql::BIRTH, params).await?;
+        }
+    }
+
+    pub(super) async fn raise_format(&self, format: u16) -> Result<(), SharedError> {
+        loop {
+            let rows = self.ask(sql::FACTS, Params::new()).await?;
+            let facts = rows.first().and_then(|row| row.get::<_, Option<Vec<u8>>>(0));
+            let Some(facts) = facts else {
+                return Err(SharedError::Refused(format!("there is no cluster in {}", self.place)));
+            };
+            let meta = decode_meta(&facts).map_err(|error| self.damaged("meta", error))?;
+            if meta.format >= format {
+                return Ok(());
+            }
+            // By us or by another node: the next look tells.
+            let params = Params::new().with(facts).with(encode_meta(&Meta { format, ..meta }));
+            self.ask(sql::RAISE_FORMAT, params).await?;
         }
     }
 

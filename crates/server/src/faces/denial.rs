@@ -33,6 +33,11 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
             "the owner of this resource was lost before it answered; nothing was promised, it is safe to retry",
             RETRY_SOON_S,
         ),
+        Denial::EarlierVersion => Problem::unavailable(
+            "a node of an earlier version is still in the cluster and does not know this; nothing was done",
+            RETRY_SOON_S,
+        )
+        .hinting("it works when every node of the cluster is upgraded"),
         Denial::ShuttingDown => Problem::unavailable("shutting down", RETRY_SOON_S).coded(Code::ShuttingDown),
     })
 }

@@ -36,6 +36,19 @@ pub(crate) fn cluster_lines(status: &ClusterStatus, counts: &NodeCounts) -> Stri
     );
     gauge(r, "store_away", "1 while calls to the shared store fail", usize::from(status.store_error.is_some()));
     gauge(r, "store_low", "1 while the shared store has little room left", usize::from(status.is_store_low));
+    // A partition that was never read to its end counts as one that is behind without end.
+    let behind = status.partitions.iter().map(|partition| partition.behind_us.unwrap_or(u64::MAX)).max();
+    let behind_s =
+        behind.map_or(0.0, |us| if us == u64::MAX { f64::INFINITY } else { Duration::from_micros(us).as_secs_f64() });
+    r.register_with_unit(
+        "follower_behind",
+        "How long ago the partition that this node is furthest behind with was followed to its end",
+        Unit::Seconds,
+        ConstGauge::new(behind_s),
+    );
+    let took_s = Duration::from_micros(status.store_took_us).as_secs_f64();
+    let help = "How long the last beat of this node took: a write to the shared store and back";
+    r.register_with_unit("store_round_trip", help, Unit::Seconds, ConstGauge::new(took_s));
     let links: Family<Peer, Gauge> = Family::default();
     for node in living.filter(|node| Some(node.node) != status.me) {
         links.get_or_create(&Peer { peer: node.address.clone() }).set(i64::from(node.is_linked));

@@ -79,7 +79,11 @@ impl ClusterWorld {
         let draw = Draw(Box::new(move || u128::from(ids.next_u64()) << 64 | u128::from(ids.next_u64())));
         let config = Config {
             address: Arc::clone(&self.machines[n].address),
-            birth: Birth { partitions: Some(self.plan.partitions), format: 1, secret: [1; 32] },
+            birth: Birth {
+                partitions: Some(self.plan.partitions),
+                format: leasehold_cluster::format::FORMAT,
+                secret: [1; 32],
+            },
             limits: limits(),
             partition_limits: partition_limits(&self.plan),
             node_ttl_us: 2_000_000,

@@ -141,7 +141,8 @@ pub fn walk(states_max: usize) -> Explored {
 impl Board {
     fn new() -> Self {
         let mut shelf = Shelf::default();
-        let birth = Birth { partitions: Partitions::new(1), format: 1, secret: [0; 32] };
+        let birth =
+            Birth { partitions: Partitions::new(1), format: leasehold_cluster::format::FORMAT, secret: [0; 32] };
         let mut nodes = Vec::new();
         for n in 0..NODES as u128 {
             let record = NodeRecord::new(NodeId(n + 1), "");

@@ -153,6 +153,7 @@ impl ClusterWorld {
                 }
                 result.map(|()| Done::Yes)
             }
+            Op::RaiseFormat(format) => self.shelf.raise_format(*format).map(|()| Done::Yes),
             Op::Sweep(reign) => {
                 let was = self.owner(reign.partition);
                 let result = self.shelf.sweep(reign);

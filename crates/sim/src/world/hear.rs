@@ -32,7 +32,8 @@ impl World {
                 | Denial::StoreBehind
                 | Denial::ShuttingDown
                 | Denial::Moved
-                | Denial::Lost,
+                | Denial::Lost
+                | Denial::EarlierVersion,
             ) => {
                 self.plan_retry(id);
                 Ok(())

@@ -217,7 +217,9 @@ impl World {
                     process.given_up.push(claim);
                 }
             }
-            Err(Denial::Moved | Denial::Lost) => unreachable!("the partitions of this world are not moved"),
+            Err(Denial::Moved | Denial::Lost | Denial::EarlierVersion) => {
+                unreachable!("the partitions of this world are not moved")
+            }
             Err(denial @ (Denial::Overloaded | Denial::StoreBehind | Denial::ShuttingDown)) => {
                 self.asks.refused.extend(fresh);
                 self.hit(match denial {

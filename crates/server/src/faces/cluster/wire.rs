@@ -1,7 +1,7 @@
 //! The cluster as JSON.
 
 use leasehold_cluster::NodeId;
-use leasehold_node::{ClusterStatus, NodeStatus, PartitionStatus};
+use leasehold_node::{ClusterStatus, MoveCause, NodeStatus, PartitionMove, PartitionStatus};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,11 +17,15 @@ pub(super) struct ClusterBody {
     address: String,
     /// How long ago its last beat succeeded; null while it is no part of the cluster.
     beat_age_s: Option<FloatSeconds>,
+    /// The format that the cluster uses: nodes that do not understand it cannot join.
+    format: u16,
     /// Every node that is known, with those that are dead.
     nodes: Vec<NodeBody>,
     /// Every partition, in order.
     partitions: Vec<PartitionBody>,
     store: StoreBody,
+    /// The last moves of partitions that this node saw since its start, newest first; at most 64.
+    moves: Vec<MoveBody>,
 }
 
 /// A node of the cluster.
@@ -40,6 +44,8 @@ pub(super) struct NodeBody {
     unreachable: Vec<String>,
     /// The partitions that it owns.
     partitions: Vec<u32>,
+    /// The highest format that it understands: lower than that of another node where it is of an earlier version.
+    speaks: u16,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -65,6 +71,39 @@ pub(super) struct PartitionBody {
     position: u64,
     /// This node serves it.
     here: bool,
+    /// How long ago what this node knows of the partition was all there was: 0 where it is the owner, null while it reads
+    /// the partition for the first time.
+    behind_s: Option<FloatSeconds>,
+}
+
+/// A partition that got another owner.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ClusterMove")]
+pub(super) struct MoveBody {
+    partition: u32,
+    /// The owner before; null when it had none.
+    from: Option<String>,
+    to: String,
+    /// The epoch of the new owner.
+    epoch: u64,
+    why: MoveWhy,
+    at_unix: FloatSeconds,
+    /// How long the partition had no owner that showed signs of life, as far as this node saw.
+    pause_s: FloatSeconds,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ClusterMoveWhy")]
+pub(super) enum MoveWhy {
+    /// It had no owner before.
+    First,
+    /// Its owner let it go.
+    LetGo,
+    /// Its owner died.
+    Died,
+    /// The store went back to an earlier state.
+    WentBack,
 }
 
 /// The shared store.
@@ -76,6 +115,10 @@ pub(super) struct StoreBody {
     error: Option<String>,
     /// It has little room left.
     low: bool,
+    /// How long the last beat of this node took: a write there and back.
+    round_trip_s: FloatSeconds,
+    /// How often the store showed this node less than before: writes that it had confirmed were gone.
+    went_back: u64,
 }
 
 impl ClusterBody {
@@ -84,9 +127,17 @@ impl ClusterBody {
             node: status.me.map(name),
             address: status.address.clone(),
             beat_age_s: status.beat_age_us.map(FloatSeconds),
+            format: status.format,
             nodes: status.nodes.iter().map(NodeBody::of).collect(),
             partitions: status.partitions.iter().map(PartitionBody::of).collect(),
-            store: StoreBody { kind: store, error: status.store_error.clone(), low: status.is_store_low },
+            store: StoreBody {
+                kind: store,
+                error: status.store_error.clone(),
+                low: status.is_store_low,
+                round_trip_s: FloatSeconds(status.store_took_us),
+                went_back: status.store_went_back,
+            },
+            moves: status.moves.iter().map(MoveBody::of).collect(),
         }
     }
 }
@@ -105,6 +156,7 @@ impl NodeBody {
             linked: status.is_linked,
             unreachable: status.unreachable.iter().copied().map(name).collect(),
             partitions: status.partitions.clone(),
+            speaks: status.speaks,
         }
     }
 }
@@ -117,6 +169,26 @@ impl PartitionBody {
             epoch: status.epoch.0,
             position: status.position.0,
             here: status.is_served_here,
+            behind_s: status.behind_us.map(FloatSeconds),
+        }
+    }
+}
+
+impl MoveBody {
+    fn of(moved: &PartitionMove) -> Self {
+        MoveBody {
+            partition: moved.partition,
+            from: moved.from.map(name),
+            to: name(moved.to),
+            epoch: moved.epoch.0,
+            why: match moved.why {
+                MoveCause::First => MoveWhy::First,
+                MoveCause::LetGo => MoveWhy::LetGo,
+                MoveCause::Died => MoveWhy::Died,
+                MoveCause::WentBack => MoveWhy::WentBack,
+            },
+            at_unix: FloatSeconds(moved.at.0),
+            pause_s: FloatSeconds(moved.pause_us),
         }
     }
 }
