@@ -6,20 +6,20 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Demo } from "./demo.mjs";
-import { BINARY, Cleanup, isLive, openPage, row, Server, startBrowser } from "./support.mjs";
+import { BINARY, Cleanup, Etcd, isLive, openPage, row, Server, startBrowser, startNode } from "./support.mjs";
 
 const OUT = fileURLToPath(new URL("../../docs/images/", import.meta.url));
 const LIVED_S = Number(process.argv[2] ?? 150);
 
 const t = new Cleanup();
-const demo = { stop() {} };
+const demos = [];
 try {
   await mkdir(OUT, { recursive: true });
   const browser = await startBrowser(t);
   const server = await Server.start(t, "--memory", "--grace", "15m");
   const empty = await Server.start(t, "--memory");
   const lived = new Demo(server.url);
-  demo.stop = () => lived.stop();
+  demos.push(lived);
   await lived.start();
   await new Promise((resolve) => { setTimeout(resolve, LIVED_S * 1000); });
 
@@ -43,6 +43,19 @@ try {
   await isLive(nothing);
   await nothing.screenshot({ path: `${OUT}empty.png` });
 
+  const etcd = await Etcd.start(t);
+  const nodes = [];
+  for (let n = 0; n < 3; n += 1) nodes.push(await startNode(t, etcd));
+  const shared = new Demo(nodes[0].server.url);
+  demos.push(shared);
+  await shared.start();
+  const cluster = await openPage(t, browser, nodes[0].server, { hash: "#/cluster", viewport: { width: 1360, height: 760 }, colorScheme: "light" });
+  await cluster.waitForTimeout(15_000); // partitions go where they belong
+  await nodes[2].server.kill();
+  await cluster.locator(".node[data-state=dead]").waitFor();
+  await settled(cluster);
+  await cluster.screenshot({ path: `${OUT}cluster.png` });
+
   const dir = await mkdtemp(path.join(tmpdir(), "leasehold-pictures-"));
   t.after(() => rm(dir, { recursive: true, force: true }));
   const { stdout, stderr } = spawnSync(BINARY, ["token", "new", "--name", "mallory", "--role", "interns"], { encoding: "utf8" });
@@ -56,7 +69,7 @@ try {
   await door.locator("#you").waitFor();
   await door.screenshot({ path: `${OUT}denied.png` });
 } finally {
-  demo.stop();
+  for (const demo of demos) demo.stop();
   await t.run();
 }
 

@@ -9,6 +9,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { freePort } from "./etcd.mjs";
+
+export { Etcd, eventually } from "./etcd.mjs";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const BINARY = process.env.LEASEHOLD_BINARY ?? path.join(ROOT, "target/debug/leasehold");
@@ -79,7 +82,8 @@ export class Server {
   }
 
   async #spawn(listen) {
-    const data = this.#args.includes("--memory") ? [] : ["--data", path.join(this.#dir, "data")];
+    const keepsNothing = this.#args.includes("--memory") || this.#args.includes("--store"); // on a disk of its own
+    const data = keepsNothing ? [] : ["--data", path.join(this.#dir, "data")];
     const address = this.#args.includes("--listen") ? [] : ["--listen", listen];
     this.#child = spawn(BINARY, ["serve", ...address, ...data, ...this.#args], { stdio: ["ignore", "ignore", "pipe"] });
     let said = "";
@@ -126,6 +130,13 @@ export class Server {
   }
 }
 
+/** A node of a cluster, and the address that other nodes reach it at. */
+export async function startNode(t, etcd, ...more) {
+  const address = `127.0.0.1:${await freePort()}`;
+  const server = await Server.start(t, "--store", etcd.store, "--peer-listen", address, ...more);
+  return { server, address };
+}
+
 export async function startBrowser(t) {
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
   t.after(() => browser.close());
@@ -162,19 +173,6 @@ async function fromSource(route) {
   if (!response.ok()) return route.continue(); // a user who is not let in gets another page
   const contentType = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml" }[name.split(".").pop()];
   await route.fulfill({ response, contentType, body: await readFile(path.join(ROOT, "crates/server/src/faces/dashboard/assets", name)) });
-}
-
-/** Waits until `check` does not throw, and gives what it gave. */
-export async function eventually(check, deadline_ms = DEADLINE_MS) {
-  const end = Date.now() + deadline_ms;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await new Promise((resolve) => { setTimeout(resolve, 20); });
-    }
-  }
 }
 
 export const isLive = (page) => page.locator("#live[data-state=live]").waitFor();

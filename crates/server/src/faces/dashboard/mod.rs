@@ -31,6 +31,8 @@ static FILES: &[File] = files![
     "api.js",
     "app.js",
     "charts.js",
+    "cluster.css",
+    "cluster.js",
     "detail.css",
     "detail.js",
     "dom.js",

@@ -28,6 +28,7 @@ export const revoke = (key, token) => call("/v1/admin/revoke", "POST", { key, to
 export const takeOut = (key, order) => call("/v1/admin/revoke", "POST", { key, order });
 export const releaseClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "released" });
 export const configure = (resource, settings) => call(`/v1/resources/${encodeURIComponent(resource)}/`, "PUT", settings);
+export const getCluster = () => call("/v1/cluster");
 export const getService = () => call("/v1/observe/service");
 export const withdrawClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "withdrawn" });
 export const releaseLock = (job, client) => call(`/lock?${new URLSearchParams({ job, client })}`, "DELETE");

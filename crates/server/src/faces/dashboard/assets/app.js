@@ -2,6 +2,7 @@
 // whole: keys, colours, the banner, the pool dialog.
 
 import { Charts } from "./charts.js";
+import { Cluster } from "./cluster.js";
 import { findPool, getService, serverNow } from "./api.js";
 import { Detail } from "./detail.js";
 import { announce, byId, setAttr, setText } from "./dom.js";
@@ -23,6 +24,7 @@ const stream = new Stream();
 const store = new Store();
 const overview = new Overview(store, openPool);
 const detail = new Detail(() => stream.state === "live", () => { location.hash = "#/"; });
+const cluster = new Cluster(() => !document.hidden && stream.state === "live", () => { location.hash = "#/"; });
 const charts = new Charts(() => !document.hidden && stream.state === "live");
 
 stream.addEventListener("event", ({ detail: event }) => {
@@ -76,6 +78,7 @@ async function learnService() {
   } catch {
     service = null; // an older server, or not for us
   }
+  if (service !== null) cluster.learn(service.store);
   showService();
 }
 
@@ -87,7 +90,7 @@ function showService() {
   setAttr(node, "title", `Started ${exact(service.started_unix)}. ${service.store === "memory" ? "Everything is kept in memory and gone with the process." : "Every answer is durable."}`);
 }
 
-// --- the address: #/r/<key> has a resource open. A pool is there under its digest, never under its id.
+// --- the address: #/r/<key> has a resource open, #/cluster the cluster. A pool is there under its digest, never under its id.
 
 function route() {
   const match = /^#\/r\/(.+)$/.exec(location.hash);
@@ -98,11 +101,14 @@ function route() {
     // A broken escape in a link typed by hand: the overview is a fair answer.
   }
   const before = detail.key;
+  const isCluster = location.hash === "#/cluster";
+  if (!isCluster) cluster.close();
   if (key !== null) detail.open(key);
   else detail.close();
-  byId("panes").classList.toggle("has-detail", key !== null);
+  if (isCluster) cluster.open();
+  byId("panes").classList.toggle("has-detail", key !== null || cluster.isOpen);
   overview.select(key);
-  if (key === null) {
+  if (key === null && !cluster.isOpen) {
     document.title = "Leasehold";
     if (before !== null) overview.focusRow(before);
   }
@@ -144,13 +150,13 @@ async function openPool(id) {
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  if (event.key === "Escape" && detail.key !== null) {
+  if (event.key === "Escape" && (detail.key !== null || cluster.isOpen)) {
     location.hash = "#/";
     return;
   }
   if (event.target.closest("input, select, textarea")) return;
   if (KEYS_OF_LIST.has(event.key) && (event.target === document.body || byId("overview").contains(event.target))) overview.key(event);
-  const acts = { "/": () => byId("search").focus(), p: () => askForPool(), "?": () => byId("help-dialog").showModal() };
+  const acts = { "/": () => byId("search").focus(), p: () => askForPool(), ...(cluster.isThere && { c: () => { location.hash = "#/cluster"; } }), "?": () => byId("help-dialog").showModal() };
   if (!acts[event.key]) return;
   event.preventDefault();
   acts[event.key]();
