@@ -23,19 +23,17 @@ pub(super) fn start(program: &Path, dir: &Path, args: &[&str]) -> Result<(Proces
     Ok((process, addr, env!("CARGO_PKG_VERSION").to_owned()))
 }
 
-/// Three nodes on these members of etcd.
+/// Three nodes on this store.
 pub(super) fn start_cluster(
     program: &Path,
     dir: &Path,
-    etcd: &[SocketAddr],
+    store: &str,
 ) -> Result<(Vec<Process>, Vec<SocketAddr>, String)> {
-    let hosts: Vec<String> = etcd.iter().map(SocketAddr::to_string).collect();
-    let store = format!("etcd://{}/bench", hosts.join(","));
     let (mut nodes, mut addrs) = (Vec::new(), Vec::new());
     for number in 0..3 {
         let dir = dir.join(format!("node{number}"));
         std::fs::create_dir_all(&dir)?;
-        let (process, addr, _) = start(program, &dir, &["--store", &store, "--peer-listen", "127.0.0.1:0"])?;
+        let (process, addr, _) = start(program, &dir, &["--store", store, "--peer-listen", "127.0.0.1:0"])?;
         nodes.push(process);
         addrs.push(addr);
     }

@@ -35,11 +35,14 @@ pub(crate) enum Contender {
     Cluster,
     /// Three members of etcd.
     EtcdThree,
+    /// Three nodes of the service on one PostgreSQL.
+    ClusterPostgres,
 }
 
 impl Contender {
     /// Those that share a row of their own: a service over several processes, beside the store that it uses.
-    pub(crate) const CLUSTERS: [Contender; 2] = [Contender::Cluster, Contender::EtcdThree];
+    pub(crate) const CLUSTERS: [Contender; 4] =
+        [Contender::Cluster, Contender::EtcdThree, Contender::ClusterPostgres, Contender::Postgres];
 
     pub(crate) const ALL: [Contender; 7] = [
         Contender::Leasehold,
@@ -62,6 +65,7 @@ impl Contender {
             Contender::Etcd => "etcd",
             Contender::Cluster => "Leasehold, three nodes on three etcd members",
             Contender::EtcdThree => "etcd, three members",
+            Contender::ClusterPostgres => "Leasehold, three nodes on PostgreSQL",
         }
     }
 
@@ -73,6 +77,7 @@ impl Contender {
             Contender::Leasehold
             | Contender::LeaseholdMemory
             | Contender::Cluster
+            | Contender::ClusterPostgres
             | Contender::Ceiling
             | Contender::RedisAlways
             | Contender::RedisMemory => u64::MAX,
@@ -90,6 +95,7 @@ impl Contender {
             Contender::Etcd => "etcd",
             Contender::Cluster => "cluster",
             Contender::EtcdThree => "etcd-three",
+            Contender::ClusterPostgres => "cluster-postgres",
         }
     }
 }
@@ -159,14 +165,26 @@ impl Running {
             }
             Contender::Cluster => {
                 let (members, etcd, _) = others::start_etcd_three(&dir)?;
-                let (mut nodes, addrs, version) = leasehold::start_cluster(&place.leasehold(), &dir, &etcd)?;
-                let process = nodes.remove(0);
-                let more = nodes.into_iter().chain(members).collect();
-                return Ok(Running { peer, addr: addrs[0], version, process, more, addrs });
+                let hosts: Vec<String> = etcd.iter().map(SocketAddr::to_string).collect();
+                let store = format!("etcd://{}/bench", hosts.join(","));
+                return Running::start_nodes(peer, place, &dir, &store, members);
+            }
+            Contender::ClusterPostgres => {
+                let (server, addr, _) = others::start_postgres(&dir)?;
+                let store = format!("postgres://postgres@{addr}/postgres");
+                return Running::start_nodes(peer, place, &dir, &store, vec![server]);
             }
         };
         let (process, addr, version) = started;
         Ok(Running { peer, addr, version, process, more: Vec::new(), addrs: vec![addr] })
+    }
+
+    /// Three nodes on a store, whose processes are counted in.
+    fn start_nodes(peer: Contender, place: &Workspace, dir: &Path, store: &str, behind: Vec<Process>) -> Result<Self> {
+        let (mut nodes, addrs, version) = leasehold::start_cluster(&place.leasehold(), dir, store)?;
+        let process = nodes.remove(0);
+        let more = nodes.into_iter().chain(behind).collect();
+        Ok(Running { peer, addr: addrs[0], version, process, more, addrs })
     }
 
     /// Any build of the service.
@@ -185,7 +203,7 @@ impl Running {
         let count = u64::try_from(self.addrs.len()).expect("a few");
         let addr = self.addrs[usize::try_from(number % count).expect("a few")];
         match self.peer {
-            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster => {
+            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster | Contender::ClusterPostgres => {
                 Line::open(addr, PoolCycle::new(addr, number)?)
             }
             Contender::Ceiling => Line::open(self.addr, Constant::new(number)),
@@ -198,7 +216,7 @@ impl Running {
     /// The peer's own count of answers, where it has one: the generator's figures are checked against it.
     pub(crate) fn served(&self) -> Result<Option<u64>> {
         Ok(match self.peer {
-            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster => {
+            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster | Contender::ClusterPostgres => {
                 let mut served = 0;
                 for addr in &self.addrs {
                     let metrics = Metrics::read(*addr)?;
@@ -243,7 +261,7 @@ impl Running {
     /// After a run no lease is held: every borrow was followed by a return that took effect.
     pub(crate) fn check_nothing_held(&self, connections: u64) -> Result<()> {
         let held = match self.peer {
-            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster => {
+            Contender::Leasehold | Contender::LeaseholdMemory | Contender::Cluster | Contender::ClusterPostgres => {
                 let mut stream = connect(self.addr)?;
                 let mut held = 0;
                 for number in 0..connections {

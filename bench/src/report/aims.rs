@@ -68,6 +68,11 @@ pub(super) fn judge(report: &Report) -> Vec<Aim> {
         let what = format!("cluster on three etcd members / etcd, three members, {connections} connections");
         aim(&what, ratio, Bound::AtLeast(5.0), "×");
     }
+    for (connections, least) in [(64, 2.0), (256, 3.0)] {
+        let ratio = rate_ratio(&report.clusters, Contender::ClusterPostgres, Contender::Postgres, connections);
+        let what = format!("cluster on PostgreSQL / PostgreSQL itself, {connections} connections");
+        aim(&what, ratio, Bound::AtLeast(least), "×");
+    }
     let p50 = p50_ratio(rows, durable, Contender::RedisAlways, 1);
     aim("p50 of durable / Redis fsync always, 1 connection", p50, Bound::AtMost(1.5), "×");
 

@@ -24,7 +24,7 @@ fn colour(peer: Contender) -> &'static str {
         Contender::RedisMemory => "#ff8787",
         Contender::Postgres => "#364fc7",
         Contender::Etcd | Contender::EtcdThree => "#e67700",
-        Contender::Cluster => "#2b8a3e",
+        Contender::Cluster | Contender::ClusterPostgres => "#2b8a3e",
     }
 }
 
