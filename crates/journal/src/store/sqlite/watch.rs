@@ -1,11 +1,12 @@
 //! Watches that the open files are still those that the data directory names, and that none became shorter. SQLite goes
 //! on with files that were removed, replaced or cut, and its writes to them are gone with the process: a change that no
-//! restart would find must not be acknowledged. One check costs two calls of `stat`, so every append makes one.
+//! restart would find must not be acknowledged. One check costs two calls of `statx`, so every append makes one. It asks
+//! for no times: a kernel that was asked for them gives the next write a time of its own, and then each `fdatasync` has
+//! the inode to write as well.
 //!
 //! A log that was cut looks like one that was never written, so a mark is left for the next start to find.
 
-use std::fs::Metadata;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::{DATABASE_FILE, PAGE_BYTES, WAL_FILE, directory, wal};
@@ -81,24 +82,24 @@ impl Watch {
 
 impl Watched {
     fn start(path: PathBuf) -> Result<Self, StoreError> {
-        let found = std::fs::metadata(&path)
-            .map_err(|error| StoreError::failed(format!("looking at {}", path.display()), error))?;
-        Ok(Watched { path, identity: identity(&found), floor_bytes: found.len() })
+        let found =
+            Found::at(&path).map_err(|error| StoreError::failed(format!("looking at {}", path.display()), error))?;
+        Ok(Watched { path, identity: found.identity, floor_bytes: found.len })
     }
 
     /// Returns its length.
     fn look(&self) -> Result<u64, StoreError> {
         let disturbed = |what| StoreError::Disturbed { place: self.path.display().to_string(), what };
-        match std::fs::metadata(&self.path) {
-            Ok(found) if identity(&found) != self.identity && !is_armed(Bug::ReplacedNotMissed) => {
+        match Found::at(&self.path) {
+            Ok(found) if found.identity != self.identity && !is_armed(Bug::ReplacedNotMissed) => {
                 Err(disturbed("replaced"))
             }
-            Ok(found) if found.len() < self.floor_bytes && !is_armed(Bug::CutNotMissed) => {
+            Ok(found) if found.len < self.floor_bytes && !is_armed(Bug::CutNotMissed) => {
                 let error = disturbed("truncated");
                 self.leave_mark(&error);
                 Err(error)
             }
-            Ok(found) => Ok(found.len()),
+            Ok(found) => Ok(found.len),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Err(disturbed("removed or renamed"))
             }
@@ -120,15 +121,61 @@ impl Watched {
     }
 }
 
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
-fn identity(file: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    Some((file.dev(), file.ino()))
+/// A file as its name leads to it.
+#[derive(Debug)]
+struct Found {
+    /// Device and number. `None` on platforms where an open file can be neither removed nor replaced.
+    identity: Option<(u64, u64)>,
+    len: u64,
 }
 
-/// On other platforms an open file can be neither removed nor replaced.
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> Option<(u64, u64)> {
-    None
+impl Found {
+    #[cfg(target_os = "linux")]
+    fn at(path: &Path) -> io::Result<Found> {
+        use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+        use rustix::io::Errno;
+
+        match statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::SIZE) {
+            Ok(found) => {
+                let device = makedev(found.stx_dev_major, found.stx_dev_minor);
+                Ok(Found { identity: Some((device, found.stx_ino)), len: found.stx_size })
+            }
+            // An old kernel, or a filter that is older than the call.
+            Err(Errno::NOSYS | Errno::PERM) => Found::by_metadata(path),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn at(path: &Path) -> io::Result<Found> {
+        Found::by_metadata(path)
+    }
+
+    fn by_metadata(path: &Path) -> io::Result<Found> {
+        let found = std::fs::metadata(path)?;
+        #[cfg(unix)]
+        let identity = {
+            use std::os::unix::fs::MetadataExt as _;
+            Some((found.dev(), found.ino()))
+        };
+        #[cfg(not(unix))]
+        let identity = None;
+        Ok(Found { identity, len: found.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_looking_find_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, [7; 300]).unwrap();
+        let (found, by_metadata) = (Found::at(&path).unwrap(), Found::by_metadata(&path).unwrap());
+        assert_eq!((found.identity, found.len), (by_metadata.identity, 300));
+        assert_eq!(Found::at(&path.join("x")).unwrap_err().kind(), ErrorKind::NotADirectory);
+        assert_eq!(Found::at(&directory.path().join("none")).unwrap_err().kind(), ErrorKind::NotFound);
+    }
 }
