@@ -4,7 +4,6 @@
 use std::future::ready;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::header::{HOST, STRICT_TRANSPORT_SECURITY};
 use http::request::Parts;
@@ -22,7 +21,9 @@ use crate::faces::{
 };
 use crate::http::response::POSITION;
 use crate::http::router::Router;
-use crate::http::{Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site};
+use crate::http::{
+    Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site, turn,
+};
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 use crate::watch::Observer;
@@ -203,7 +204,7 @@ impl Handler for App {
         request: Request<Incoming>,
         peer: Peer,
     ) -> impl Future<Output = Response<Body>> + Send + 'static {
-        let came_at = Instant::now();
+        let came_at = turn::now();
         let (parts, body) = request.into_parts();
         let id = RequestId::of(&parts.headers);
         let span = RequestSpan::new(&parts.headers, &id);
@@ -239,7 +240,7 @@ impl Handler for App {
                 let position = response.headers().get(POSITION).and_then(|position| position.to_str().ok());
                 audited.answered(response.status().as_u16(), position);
             }
-            let (status, took) = (response.status(), came_at.elapsed());
+            let (status, took) = (response.status(), turn::read().saturating_duration_since(came_at));
             self.service.observer.metrics.request(route.dialect, status.as_u16(), took);
             let origin = Origin { peer: peer_addr, client };
             route.log(&id, origin, status, took, self.service.settings.access_log);

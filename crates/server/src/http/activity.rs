@@ -19,23 +19,17 @@ use std::time::{Duration, Instant};
 
 use super::limits::HttpLimits;
 use super::response::Receipt;
+use super::turn::{self, Turn};
 use crate::planted::{Bug, is_armed};
 
 /// `head_began_us` when no head is being read.
 const NO_HEAD: u64 = u64::MAX;
-
-/// `turn_us` when hyper does not run, and when it runs and no clock was read yet.
-const NO_TURN: u64 = u64::MAX;
-const UNREAD: u64 = u64::MAX - 1;
 
 /// One connection's state. HTTP/2 answers streams on other tasks than the connection's own, hence the atomics; each is
 /// meaningful alone and a deadline read a moment early or late does no harm, hence relaxed.
 #[derive(Debug)]
 pub(super) struct Activity {
     connected_at: Instant,
-    /// The time of this turn of hyper's, in microseconds since `connected_at`. A turn takes microseconds and deadlines are
-    /// seconds, so that one look at the clock will do for all that happens in it.
-    turn_us: AtomicU64,
     /// Requests whose head is complete and whose answer is not.
     answering: AtomicU32,
     /// Requests whose answer is a stream, which no client expects to end.
@@ -63,7 +57,6 @@ impl Activity {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Activity {
             connected_at: Instant::now(),
-            turn_us: AtomicU64::new(NO_TURN),
             answering: AtomicU32::new(0),
             streaming: AtomicU32::new(0),
             long: AtomicU32::new(0),
@@ -131,14 +124,9 @@ impl Activity {
     }
 
     /// hyper is about to run: whether it waits for bytes is seen afterwards.
-    pub(super) fn begin_turn(&self) {
+    pub(super) fn begin_turn(&self) -> Turn {
         self.is_reading.store(false, Relaxed);
-        self.turn_us.store(UNREAD, Relaxed);
-    }
-
-    /// hyper has run. Time goes on until its next turn.
-    pub(super) fn end_turn(&self) {
-        self.turn_us.store(NO_TURN, Relaxed);
+        Turn::begin()
     }
 
     /// Returns whether a caller waits for an answer while hyper would not notice that it leaves. hyper looks for the
@@ -208,20 +196,10 @@ impl Activity {
         self.connected_at + Duration::from_micros(since_connected_us)
     }
 
+    /// Microseconds since it connected.
     pub(super) fn now_us(&self) -> u64 {
-        match self.turn_us.load(Relaxed) {
-            NO_TURN => self.read_us(),
-            UNREAD => {
-                let now_us = self.read_us();
-                self.turn_us.store(now_us, Relaxed);
-                now_us
-            }
-            now_us => now_us,
-        }
-    }
-
-    fn read_us(&self) -> u64 {
-        u64::try_from(self.connected_at.elapsed().as_micros()).expect("no connection lives for 500 000 years")
+        let since = turn::now().saturating_duration_since(self.connected_at);
+        u64::try_from(since.as_micros()).expect("no connection lives for 500 000 years")
     }
 
     fn untold(&self) -> MutexGuard<'_, Vec<Receipt>> {
@@ -297,33 +275,15 @@ mod tests {
     }
 
     #[test]
-    fn time_stands_still_in_a_turn_and_nowhere_else() {
-        let activity = Activity::new();
-        let pause = || std::thread::sleep(Duration::from_millis(2));
-        let outside = activity.now_us();
-        pause();
-        activity.begin_turn();
-        let began = activity.now_us();
-        pause();
-        assert_eq!(activity.now_us(), began);
-        activity.end_turn();
-        let ended = activity.now_us();
-        pause();
-        assert!(outside < began && began < ended && ended < activity.now_us());
-        activity.begin_turn();
-        assert!(activity.now_us() > ended, "not the time of the turn before");
-    }
-
-    #[test]
     fn a_caller_is_unwatched_while_hyper_does_not_wait_for_bytes() {
         let activity = Activity::new();
-        activity.begin_turn();
+        drop(activity.begin_turn());
         assert!(!activity.is_unwatched(), "no caller waits");
         activity.begin_answer(false);
         assert!(activity.is_unwatched());
         activity.on_reading();
         assert!(!activity.is_unwatched());
-        activity.begin_turn();
+        drop(activity.begin_turn());
         assert!(activity.is_unwatched());
     }
 }

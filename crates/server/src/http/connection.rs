@@ -221,9 +221,9 @@ impl<H> Watch<'_, H> {
                 let _ = stopping.as_mut().poll(cx);
             }
             loop {
-                activity.begin_turn();
+                let turn = activity.begin_turn();
                 let is_over = connection.as_mut().poll(cx).is_ready();
-                activity.end_turn();
+                drop(turn);
                 if is_over {
                     return Poll::Ready(());
                 }

@@ -31,6 +31,7 @@ pub(crate) mod site;
 mod socket;
 mod streams;
 mod tls;
+pub(crate) mod turn;
 mod unsent;
 
 pub use code::Code;
