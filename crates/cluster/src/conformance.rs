@@ -45,6 +45,7 @@ macro_rules! tests {
 tests! {
     the_first_join_makes_the_cluster,
     a_join_with_other_facts_is_refused,
+    a_format_only_rises_and_nodes_that_do_not_know_it_cannot_join,
     a_join_is_recognised_when_it_is_sent_again,
     a_beat_is_seen_and_may_be_sent_again,
     an_older_beat_changes_nothing,
@@ -247,6 +248,21 @@ async fn a_join_with_other_facts_is_refused(connect: Connect) {
     assert_eq!(first.map().await.nodes.len(), 1, "nothing was written");
     store.join(node(2), Birth { partitions: None, ..birth() }).await.unwrap();
     is_refused((world.connect)().join(NodeRecord { address: "other:1".to_owned(), ..node(1) }, birth()).await);
+}
+
+async fn a_format_only_rises_and_nodes_that_do_not_know_it_cannot_join(connect: Connect) {
+    let world = Rig::new(connect);
+    let first = world.join(1).await;
+    let before = first.map().await;
+    first.store.raise_format(3).await.unwrap();
+    first.store.raise_format(2).await.unwrap();
+    let map = first.map().await;
+    assert_eq!(map.meta.format, 3);
+    assert_eq!((map.meta.secret, map.owners), (before.meta.secret, before.owners), "nothing else has changed");
+    let store = (world.connect)();
+    is_refused(store.join(node(2), Birth { format: 2, ..birth() }).await);
+    store.join(node(2), Birth { format: 3, ..birth() }).await.unwrap();
+    first.store.confirm().await.unwrap();
 }
 
 async fn a_join_is_recognised_when_it_is_sent_again(connect: Connect) {
