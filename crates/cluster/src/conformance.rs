@@ -19,11 +19,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use leasehold_engine::{Change, Moment, Time, Wall};
+use leasehold_journal::record::BatchReader;
 use leasehold_journal::{BatchWriter, Epoch, Position};
 
 use crate::hash::Partitions;
-use crate::ids::{Link, NodeId};
-use crate::map::{Map, Mark, NodeRecord, Owner, Reign, Seen};
+use crate::ids::{Link, NodeId, Sum};
+use crate::map::{Map, Mark, Meta, NodeRecord, Owner, Reign, Seen, Stage, Transfer};
 use crate::store::{Append, Birth, CheckpointId, Cursor, Landing, Page, Piece, SharedError, SharedStore, Taking};
 
 /// Makes one more connection to the store of this test.
@@ -75,6 +76,9 @@ tests! {
     a_change_of_the_map_wakes,
     draining_is_in_the_map,
     the_revision_rises,
+    a_cluster_that_is_moved_in_lets_no_node_join_before_its_end,
+    a_move_that_did_not_come_to_its_end_is_cleared,
+    a_stream_that_begins_with_a_checkpoint_goes_on_from_there,
 }
 
 /// Runs a future that is woken by nothing but itself: enough for a store in memory.
@@ -727,4 +731,88 @@ async fn the_revision_rises(connect: Connect) {
         last = first.map().await.revision;
         assert!(last >= revision);
     }
+}
+
+fn moving_in(other: &str) -> Meta {
+    let Birth { partitions, format, secret } = birth();
+    let way = Transfer { id: 7, other: other.to_owned() };
+    Meta { partitions: partitions.unwrap(), format, secret, stage: Stage::MovingIn(way) }
+}
+
+async fn a_cluster_that_is_moved_in_lets_no_node_join_before_its_end(connect: Connect) {
+    let store = connect();
+    let closed = moving_in("here");
+    store.found(closed.clone()).await.unwrap();
+    store.found(closed.clone()).await.expect("the same again");
+    is_refused(store.found(moving_in("elsewhere")).await);
+    is_refused(connect().join(node(1), birth()).await);
+    assert_eq!(store.map().await.unwrap().meta, closed);
+    let open = Meta { stage: Stage::Serving, ..closed.clone() };
+    is_fenced(store.restate(moving_in("elsewhere"), open.clone()).await);
+    store.restate(closed.clone(), open.clone()).await.unwrap();
+    store.restate(closed.clone(), open.clone()).await.expect("the same again");
+    connect().join(node(1), birth()).await.unwrap();
+    is_refused(store.found(closed.clone()).await);
+    is_fenced(store.clear(closed).await);
+    let away = Meta { stage: Stage::MovedOut(Transfer { id: 8, other: "there".to_owned() }), ..open.clone() };
+    store.restate(open, away).await.unwrap();
+    is_refused(connect().join(node(2), birth()).await);
+}
+
+async fn a_move_that_did_not_come_to_its_end_is_cleared(connect: Connect) {
+    let store = connect();
+    let closed = moving_in("here");
+    store.found(closed.clone()).await.unwrap();
+    let reign = founded(store.as_ref(), Position(40), 2).await;
+    is_fenced(store.clear(moving_in("elsewhere")).await);
+    store.clear(closed.clone()).await.unwrap();
+    store.clear(closed.clone()).await.expect("the same again");
+    is_refused(store.map().await);
+    // What the move that was cleared still sends changes nothing.
+    store.found(closed).await.unwrap();
+    let late = CheckpointId { epoch: reign.epoch(), upto: Position(40) };
+    is_fenced(store.put_chunk(reign, late, 0, b"late".to_vec()).await);
+    founded(store.as_ref(), Position(50), 1).await;
+}
+
+/// Begins the stream of partition 1 with a checkpoint of `upto`, without a join.
+async fn founded(store: &dyn SharedStore, upto: Position, chunks: u32) -> Reign {
+    let seen = store.map().await.unwrap().owners[1].clone();
+    let (node, epoch, at) = (node(9).node, Epoch(5), Time(0));
+    let reign = store.take(Taking { partition: 1, seen, dead: None, node, epoch, at }).await.unwrap();
+    let id = CheckpointId { epoch, upto };
+    let batch = Stream::after(reign, upto, Link::default()).next(1).batch;
+    is_refused(store.begin_stream(reign, id, chunks, batch.clone()).await);
+    for number in 0..chunks {
+        store.put_chunk(reign, id, number, format!("chunk {number} of {upto}").into_bytes()).await.unwrap();
+    }
+    store.begin_stream(reign, id, chunks, batch.clone()).await.unwrap();
+    store.begin_stream(reign, id, chunks, batch).await.expect("the same again");
+    let other = Stream::after(reign, upto.next(), Link::default()).next(1).batch;
+    is_refused(store.begin_stream(reign, id, chunks, other).await);
+    reign
+}
+
+async fn a_stream_that_begins_with_a_checkpoint_goes_on_from_there(connect: Connect) {
+    let store = connect();
+    let closed = moving_in("here");
+    store.found(closed.clone()).await.unwrap();
+    let reign = founded(store.as_ref(), Position(40), 2).await;
+    store.let_go(reign, Time(0)).await.unwrap();
+    let batch = Stream::after(reign, Position(40), Link::default()).next(1).batch;
+    is_fenced(store.begin_stream(reign, CheckpointId { epoch: reign.epoch(), upto: Position(40) }, 2, batch).await);
+    store.restate(closed.clone(), Meta { stage: Stage::Serving, ..closed }).await.unwrap();
+    let first = Rig::new(connect).join(1).await;
+    let pieces = first.read_all(1, Position::START).await;
+    assert_eq!(pieces.len(), 3, "two chunks and a batch: {pieces:?}");
+    let Piece::Batch { record, .. } = &pieces[2] else { panic!("{pieces:?}") };
+    let header = BatchReader::open(record).unwrap().header();
+    assert_eq!((header.first, header.epoch), (Position(41), Epoch(5)));
+    let reign = first.take(1).await;
+    let before = Link { first: Position(41), sum: Sum::of(record) };
+    let mut stream = Stream::after(reign, Position(41), before);
+    assert_eq!(first.append(&stream.next(3)).await, Landing::Durable);
+    checkpointed(&first, reign, Position(44), 1).await;
+    sweep_all(&first, reign).await;
+    assert_eq!(first.read_all(1, Position::START).await.len(), 1, "the chunk is all of it");
 }

@@ -108,7 +108,50 @@ impl Reign {
     }
 }
 
-/// Facts about the whole cluster, fixed when it is born but for its format.
+/// Where the data of a cluster is: here, on its way in, or elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Here: nodes may join.
+    #[default]
+    Serving,
+    /// On its way into this store, and not all of it is here yet: no node may join.
+    MovingIn(Transfer),
+    /// On its way out of this store, or gone: no node may join.
+    MovedOut(Transfer),
+}
+
+/// One move of all data between stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// Drawn for each move, so that one that is begun again is told from another.
+    pub id: u128,
+    /// The other side, as a sentence for people names it.
+    pub other: String,
+}
+
+impl Transfer {
+    /// The most bytes of the name of the other side.
+    pub const OTHER_MAX: usize = 1024;
+}
+
+impl Stage {
+    /// Why no node may join the cluster at `place`, if none may.
+    pub fn refusal(&self, place: &str) -> Option<String> {
+        match self {
+            Stage::Serving => None,
+            Stage::MovingIn(Transfer { other, .. }) => Some(format!(
+                "the data in {place} is not whole: a move from {other} was begun and has not come to its end; run it \
+                 again"
+            )),
+            Stage::MovedOut(Transfer { other, .. }) => Some(format!(
+                "the data in {place} was moved to {other}, or is on its way there; serve it from there, or run \
+                 leasehold migrate again if that did not come to its end"
+            )),
+        }
+    }
+}
+
+/// Facts about the whole cluster, fixed when it is born but for its format and its stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// How many partitions there are.
@@ -117,6 +160,8 @@ pub struct Meta {
     pub format: u16,
     /// Random bytes that every node knows: for digests, sessions, and the proof that a peer is a node.
     pub secret: [u8; 32],
+    /// Where the data is.
+    pub stage: Stage,
 }
 
 /// Everything about ownership, read at one instant.

@@ -3,12 +3,15 @@
 //! ```text
 //! node    "LHN\n" version:u16 node:u128 flags:u8 beat:u64 low:u16 high:u16 policy:u64 address marks unreachable [floor]  crc32:u32
 //! owner   "LHO\n" version:u16 epoch:u64 owned:u8 [node:u128] at:u64                                             crc32:u32
-//! meta    "LHM\n" version:u16 partitions:u32 format:u16 secret:32 bytes                                         crc32:u32
+//! meta    "LHM\n" version:u16 partitions:u32 format:u16 secret:32 bytes [stage:u8 move:u128 other]                 crc32:u32
 //! linked  version:u8 first:u64 sum:u32   the batch's record as the journal has it
 //! ```
 //!
 //! Integers of fixed width are little endian, varints are LEB128, texts and lists have their length in front. Equal
 //! values have equal bytes, so that a store may compare bytes. A change to any of this raises [`VERSION`].
+//!
+//! The facts of a cluster that nodes may join are of version 1. Those of one that is being moved are of version 2, which
+//! builds that know nothing of moves refuse, as they should.
 
 use leasehold_engine::Time;
 use leasehold_journal::record::bytes::{Reader, put_str, put_varint};
@@ -17,10 +20,15 @@ use leasehold_journal::{Epoch, Position};
 
 use crate::hash::Partitions;
 use crate::ids::{Link, NodeId, Sum};
-use crate::map::{Mark, Meta, NodeRecord, Owner};
+use crate::map::{Mark, Meta, NodeRecord, Owner, Stage, Transfer};
 
 /// The version that this build writes, and the highest it reads.
 pub const VERSION: u16 = 1;
+
+/// The version of facts with a stage.
+const META_STAGED: u16 = 2;
+const MOVING_IN: u8 = 1;
+const MOVED_OUT: u8 = 2;
 
 const NODE: [u8; 4] = *b"LHN\n";
 const OWNER: [u8; 4] = *b"LHO\n";
@@ -122,23 +130,51 @@ pub fn decode_owner(record: &[u8]) -> Result<Owner, RecordError> {
 
 /// The bytes of the facts about the whole cluster.
 pub fn encode_meta(meta: &Meta) -> Vec<u8> {
-    let mut out = begin(META);
-    out.extend_from_slice(&meta.partitions.number().to_le_bytes());
-    out.extend_from_slice(&meta.format.to_le_bytes());
-    out.extend_from_slice(&meta.secret);
+    let Meta { partitions, format, secret, stage } = meta;
+    let staged = match stage {
+        Stage::Serving => None,
+        Stage::MovingIn(way) => Some((MOVING_IN, way)),
+        Stage::MovedOut(way) => Some((MOVED_OUT, way)),
+    };
+    let mut out = begin_version(META, if staged.is_some() { META_STAGED } else { VERSION });
+    out.extend_from_slice(&partitions.number().to_le_bytes());
+    out.extend_from_slice(&format.to_le_bytes());
+    out.extend_from_slice(secret);
+    if let Some((number, Transfer { id, other })) = staged {
+        out.push(number);
+        out.extend_from_slice(&id.to_le_bytes());
+        put_str(&mut out, other);
+    }
     seal(out)
 }
 
 /// Reads the facts about the whole cluster.
 pub fn decode_meta(record: &[u8]) -> Result<Meta, RecordError> {
-    let mut reader = open(record, META)?;
+    let (version, mut reader) = open_upto(record, META, META_STAGED)?;
     let number = reader.u32("number of partitions")?;
     let Some(partitions) = Partitions::new(number) else {
         return Err(reader.error("number of partitions", Flaw::Range));
     };
-    let meta = Meta { partitions, format: reader.u16("format")?, secret: reader.array("secret")? };
+    let (format, secret) = (reader.u16("format")?, reader.array("secret")?);
+    let stage = if version < META_STAGED { Stage::Serving } else { stage(&mut reader)? };
+    let meta = Meta { partitions, format, secret, stage };
     reader.end("end of the facts")?;
     Ok(meta)
+}
+
+fn stage(reader: &mut Reader<'_>) -> Result<Stage, RecordError> {
+    let number = reader.u8("stage")?;
+    let id = reader.u128("move")?;
+    let other = reader.str("other side")?;
+    if other.len() > Transfer::OTHER_MAX {
+        return Err(reader.error("other side", Flaw::Range));
+    }
+    let way = Transfer { id, other: other.to_owned() };
+    match number {
+        MOVING_IN => Ok(Stage::MovingIn(way)),
+        MOVED_OUT => Ok(Stage::MovedOut(way)),
+        unknown => Err(reader.error("stage", Flaw::Unknown(unknown))),
+    }
 }
 
 /// The bytes of a batch as a shared store keeps it: with the link to the batch before it.
@@ -164,8 +200,12 @@ pub fn decode_linked(stored: &[u8]) -> Result<(Link, &[u8]), RecordError> {
 }
 
 fn begin(magic: [u8; 4]) -> Vec<u8> {
+    begin_version(magic, VERSION)
+}
+
+fn begin_version(magic: [u8; 4], version: u16) -> Vec<u8> {
     let mut out = magic.to_vec();
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&version.to_le_bytes());
     out
 }
 
@@ -177,12 +217,17 @@ fn seal(mut out: Vec<u8>) -> Vec<u8> {
 
 /// Checks the frame, and compares the checksum before it believes any field.
 fn open(record: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, RecordError> {
+    open_upto(record, magic, VERSION).map(|(_, reader)| reader)
+}
+
+/// The same for records of several versions. Returns the one that was found.
+fn open_upto(record: &[u8], magic: [u8; 4], highest: u16) -> Result<(u16, Reader<'_>), RecordError> {
     let mut reader = Reader::new(record);
     if reader.array::<4>("magic")? != magic {
         return Err(RecordError { offset: 0, field: "magic", problem: Flaw::Magic });
     }
     let found = reader.u16("version")?;
-    if !(1..=VERSION).contains(&found) {
+    if !(1..=highest).contains(&found) {
         return Err(RecordError { offset: 4, field: "version", problem: Flaw::Range });
     }
     let Some((before, stored)) = record.split_last_chunk::<4>() else {
@@ -198,5 +243,5 @@ fn open(record: &[u8], magic: [u8; 4]) -> Result<Reader<'_>, RecordError> {
     }
     let mut reader = Reader::new(before);
     reader.take("magic and version", 6)?;
-    Ok(reader)
+    Ok((found, reader))
 }

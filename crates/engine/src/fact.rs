@@ -89,6 +89,59 @@ pub struct ClaimFact {
     pub particulars: Particulars,
 }
 
+impl ClaimFact {
+    /// The same claim where service time is later by `by_us`: nothing that is left of a lease, a wait or a retention
+    /// becomes more or less. For states that are put together.
+    #[must_use]
+    pub fn delayed(self, by_us: u64) -> ClaimFact {
+        let later = |moment: Moment| Moment { at: moment.at.plus(by_us), ..moment };
+        // Taken apart by name, so that a new point in time fails to compile here.
+        let ClaimFact {
+            claim,
+            resource,
+            order,
+            status,
+            seen,
+            ttl_us,
+            wait_until,
+            keep_us,
+            slot,
+            token,
+            lease,
+            created,
+            granted,
+            ended,
+            client,
+            principal,
+            key,
+            metadata,
+            particulars,
+        } = self;
+        ClaimFact {
+            claim,
+            resource,
+            order,
+            status,
+            seen,
+            ttl_us,
+            wait_until: wait_until.plus(by_us),
+            keep_us,
+            slot,
+            token,
+            // One that was never granted has no lease.
+            lease: if token == Token(0) { lease } else { Lease { deadline: lease.deadline.plus(by_us), ..lease } },
+            created: later(created),
+            granted: granted.map(later),
+            ended: ended.map(later),
+            client,
+            principal,
+            key,
+            metadata,
+            particulars,
+        }
+    }
+}
+
 /// The status of a claim inside the engine, in the order of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {

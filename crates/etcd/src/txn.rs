@@ -34,6 +34,11 @@ pub(crate) fn version_is(key: Bytes, version: u64) -> Compare {
     compare(key, Bytes::new(), CompareResult::Equal, CompareTarget::Mod, TargetUnion::ModRevision(signed(version)))
 }
 
+/// The key is there with this value.
+pub(crate) fn value_is(key: Bytes, value: impl Into<Bytes>) -> Compare {
+    compare(key, Bytes::new(), CompareResult::Equal, CompareTarget::Value, TargetUnion::Value(value.into()))
+}
+
 /// No key in the range was changed after this revision.
 pub(crate) fn unchanged_since(range: Range, revision: u64) -> Compare {
     let after = TargetUnion::ModRevision(signed(revision + 1));

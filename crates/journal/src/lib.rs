@@ -39,5 +39,8 @@ pub use partition::{
 pub use prune::{Candidate, Picked, Pruned, pick, prune};
 pub use record::{Batch, BatchWriter, ChunkWriter};
 pub use recovery::{Examined, Recovery, Retold, examine, recover, recover_with_history};
-pub use restore::{Restored, restore};
-pub use store::{InUse, MemoryOpener, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError};
+pub use restore::{Restored, raised_token, restore};
+pub use store::{
+    Founding, InUse, MemoryOpener, NewDirectory, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError,
+    mark_moved,
+};

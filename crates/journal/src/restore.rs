@@ -66,7 +66,9 @@ pub fn restore(
     Ok(Restored { examined, epoch, last_token, replaced })
 }
 
-fn raised_token(from: &Path, last: Token, wall: Wall) -> Result<Token, StoreError> {
+/// The token that the counter of a restored backup goes on from, if there are tokens above it. `from` is the backup, for
+/// messages.
+pub fn raised_token(from: &Path, last: Token, wall: Wall) -> Result<Token, StoreError> {
     let raised = last_token_lost(last, wall).0;
     if raised > TOKEN_MAX - TOKENS_SKIPPED {
         return Err(StoreError::Unsupported {

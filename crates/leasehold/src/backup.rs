@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use jiff::Timestamp;
+use leasehold_cluster::moving::Image;
 use leasehold_engine::Limits;
 use leasehold_journal::{InUse, SqliteReader, examine};
 
 use crate::cli::BackupArgs;
-use crate::data;
+use crate::config::SharedAddress;
+use crate::data::{self, DataPlace};
 use crate::exit::{Exit, Failure};
+use crate::migrate::write_file;
 use crate::serve::PARTITION;
+use crate::shared::{Shared, block_on};
 use crate::size::rounded as size;
 
 pub(crate) fn run(args: &BackupArgs) -> Exit {
@@ -25,19 +29,20 @@ pub(crate) fn run(args: &BackupArgs) -> Exit {
 }
 
 fn back_up(args: &BackupArgs) -> Result<String, Failure> {
+    let data = match data::place(args.data.as_deref(), args.store.as_deref())? {
+        DataPlace::Directory(data) => data,
+        DataPlace::Shared(address) => return back_up_shared(args, &address),
+    };
     let started = Instant::now();
-    let data = data::directory(args.data.as_deref())?;
-    let Target { directory, file } = target(args, &data, Timestamp::now())?;
+    let target = target(args, Some(&data), Timestamp::now())?;
     let reader = SqliteReader::of_directory(&data, PARTITION)?;
-    let unfinished = Unfinished(directory.join(format!(".leasehold-backup-{}", std::process::id())));
+    let unfinished = target.unfinished();
     reader.copy_to(&unfinished.0)?;
     let in_use = reader.in_use();
     // A server's log can be started over again.
     drop(reader);
     let examined = examine(&SqliteReader::of_file(&unfinished.0, PARTITION)?, Limits::default())?;
-    std::fs::rename(&unfinished.0, &file)
-        .and_then(|()| std::fs::File::open(&directory)?.sync_all())
-        .map_err(|error| Failure::failed(format!("{} could not be given its name: {error}", file.display())))?;
+    let file = target.name(&unfinished)?;
     Ok(format!(
         "{} is a verified copy of {}{}: position {}, {}, in {} ms",
         file.display(),
@@ -49,6 +54,33 @@ fn back_up(args: &BackupArgs) -> Result<String, Failure> {
     ))
 }
 
+/// Every partition as it is when it is read, put together as the data of one server: such a file can be restored to a
+/// data directory and to a shared store. Nodes go on meanwhile.
+fn back_up_shared(args: &BackupArgs, address: &SharedAddress) -> Result<String, Failure> {
+    let started = Instant::now();
+    let target = target(args, None, Timestamp::now())?;
+    let (place, mut image) = block_on(async {
+        let shared = Shared::open(address)?;
+        let map = shared.map().await?;
+        if let Some(refusal) = map.meta.stage.refusal(&shared.place) {
+            return Err(Failure::usage(refusal));
+        }
+        let parts = shared.read(&map).await?.into_iter().map(|checked| checked.part).collect();
+        Ok((shared.place, Image::new(parts, map.meta.secret)))
+    })?;
+    let unfinished = target.unfinished();
+    write_file(&mut image, &unfinished.0)?;
+    let bytes = std::fs::metadata(&unfinished.0).map_or(0, |file| file.len());
+    let file = target.name(&unfinished)?;
+    Ok(format!(
+        "{} is a verified copy of {place}: {} claims held or waiting, {}, in {} ms",
+        file.display(),
+        image.claims().0,
+        size(bytes),
+        started.elapsed().as_millis(),
+    ))
+}
+
 /// Where the copy goes.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
@@ -56,7 +88,22 @@ struct Target {
     file: PathBuf,
 }
 
-fn target(args: &BackupArgs, data: &Path, now: Timestamp) -> Result<Target, Failure> {
+impl Target {
+    fn unfinished(&self) -> Unfinished {
+        Unfinished(self.directory.join(format!(".leasehold-backup-{}", std::process::id())))
+    }
+
+    /// Gives the file, which is whole, its name.
+    fn name(self, unfinished: &Unfinished) -> Result<PathBuf, Failure> {
+        let Target { directory, file } = self;
+        std::fs::rename(&unfinished.0, &file)
+            .and_then(|()| std::fs::File::open(&directory)?.sync_all())
+            .map_err(|error| Failure::failed(format!("{} could not be given its name: {error}", file.display())))?;
+        Ok(file)
+    }
+}
+
+fn target(args: &BackupArgs, data: Option<&Path>, now: Timestamp) -> Result<Target, Failure> {
     let to = &args.to;
     let file = if to.is_dir() { to.join(now.strftime("leasehold-%Y%m%dT%H%M%SZ.db").to_string()) } else { to.clone() };
     let directory = match file.parent() {
@@ -67,7 +114,7 @@ fn target(args: &BackupArgs, data: &Path, now: Timestamp) -> Result<Target, Fail
         return Err(Failure::usage(format!("--to: there is no directory {}", directory.display())));
     }
     let real = |path: &Path| path.canonicalize().ok();
-    if real(&directory).is_some_and(|directory| real(data) == Some(directory)) {
+    if real(&directory).is_some_and(|directory| data.and_then(real) == Some(directory)) {
         // It would be lost together with the data, and a wrong name would replace the data itself.
         return Err(Failure::usage("--to must not be in the data directory".to_owned()));
     }

@@ -65,12 +65,14 @@ pub(crate) enum CliCommand {
     Completions(crate::commands::CompletionsArgs),
     /// Print the manual page, or write one for each command
     Man(crate::commands::ManArgs),
-    /// Verify a data directory or a backup, and print a summary
+    /// Verify a data directory, a backup or the shared store of a cluster, and print a summary
     Check(CheckArgs),
     /// Copy the data to one file, also while it is being served
     Backup(BackupArgs),
     /// Make a backup the data of a server again; tokens go on above all that were ever given out
     Restore(RestoreArgs),
+    /// Move everything from a data directory into the shared store of a cluster, or back
+    Migrate(MigrateArgs),
     /// List the claims and resources that a filter picks from the data of a stopped server, and with --yes remove them
     Prune(PruneArgs),
     /// Ask a server on this machine whether it is well (exit code 0), for containers
@@ -94,6 +96,9 @@ pub(crate) enum ClusterCommand {
     Drain(ClusterNodeArgs),
     /// Let a node have partitions again
     Undrain(ClusterNodeArgs),
+    /// Say that the shared store was restored from a backup of its own while no node ran, before the first node starts:
+    /// epochs and tokens jump
+    Restored(ClusterStoreArgs),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -104,6 +109,13 @@ pub(crate) struct ClusterStatusArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClusterStoreArgs {
+    /// The shared store [default: as for serve, from the environment and the configuration]
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -134,6 +146,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<PathBuf>,
 
+    /// The shared store of a cluster, whose nodes run or not, in place of a directory
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub(crate) store: Option<String>,
+
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -145,6 +161,10 @@ pub(crate) struct BackupArgs {
     /// environment and the configuration]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+
+    /// The shared store of a cluster, whose nodes run or not, in place of a directory
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub(crate) store: Option<String>,
 
     /// The file to write, or a directory to write a file into that is named after the time
     #[arg(long, value_name = "PATH")]
@@ -166,9 +186,33 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
+    /// The shared store of a cluster to restore to, in place of a directory; nothing may be in it
+    #[arg(long, value_name = "URL", conflicts_with_all = ["data", "force"])]
+    pub(crate) store: Option<String>,
+
+    /// The number of partitions of the cluster that is restored: a power of two [default: 8]
+    #[arg(long, value_name = "NUMBER", requires = "store")]
+    pub(crate) partitions: Option<String>,
+
     /// If there is data in the directory, move it aside, into a directory inside of it
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MigrateArgs {
+    /// The data directory of a server, or the shared store of a cluster (etcd://… or postgres://…); neither may be served
+    /// meanwhile, nor afterwards
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) from: String,
+
+    /// The same: a shared store or a data directory that nothing is in
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) to: String,
+
+    /// The number of partitions of the new cluster: a power of two [default: 8, or that of the source]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) partitions: Option<String>,
 }
 
 #[derive(Args, Clone, Debug, Default)]

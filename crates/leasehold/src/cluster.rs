@@ -2,31 +2,26 @@
 //! that it works whatever nodes are up.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold_cluster::{Map, NodeId, SharedError, SharedStore};
+use leasehold_cluster::format::FORMAT;
+use leasehold_cluster::{Birth, Map, NodeId, SharedError, SharedStore, restored};
 
-use crate::cli::{ClusterCommand, ClusterNodeArgs, ClusterStatusArgs};
+use crate::cli::{ClusterCommand, ClusterNodeArgs, ClusterStatusArgs, ClusterStoreArgs};
 use crate::commands::Table;
 use crate::config::{self, ServeArgs, Store};
 use crate::driving::open_shared;
 use crate::exit::{Exit, Failure};
-
-/// Between two looks at the map, to see which nodes beat.
-const LOOK_FOR: Duration = Duration::from_millis(2_500);
+use crate::shared::{LOOK_FOR, block_on, now, random};
 
 pub(crate) fn run(command: &ClusterCommand) -> Exit {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = match runtime {
-        Err(error) => Err(Failure::failed(format!("no runtime: {error}"))),
-        Ok(runtime) => runtime.block_on(async {
-            match command {
-                ClusterCommand::Status(args) => status(args).await,
-                ClusterCommand::Drain(args) => drain(args, true).await,
-                ClusterCommand::Undrain(args) => drain(args, false).await,
-            }
-        }),
-    };
+    let outcome = block_on(async {
+        match command {
+            ClusterCommand::Status(args) => status(args).await,
+            ClusterCommand::Drain(args) => drain(args, true).await,
+            ClusterCommand::Undrain(args) => drain(args, false).await,
+            ClusterCommand::Restored(args) => tell_restored(args).await,
+        }
+    });
     outcome.map_or_else(|failure| failure.told(), |()| Exit::Done)
 }
 
@@ -170,6 +165,24 @@ async fn drain(args: &ClusterNodeArgs, is_draining: bool) -> Result<(), Failure>
         out!("{address} gives its partitions to other nodes, and goes on to take requests\n");
     } else {
         out!("{address} may have partitions again\n");
+    }
+    Ok(())
+}
+
+/// Joins with a record that says so, and buries it at once: nodes that start later read it.
+async fn tell_restored(args: &ClusterStoreArgs) -> Result<(), Failure> {
+    let store = open(args.store.as_ref())?;
+    let map = map_of(store.as_ref()).await?;
+    let record = restored(&map, NodeId(random()), now());
+    let (node, floor) = (record.node, record.epoch_floor);
+    let birth = Birth { partitions: None, format: FORMAT, secret: map.meta.secret };
+    let map = store.join(record, birth).await.map_err(|error| failed(&error))?;
+    let Some(seen) = map.node(node) else { return Err(Failure::failed("the record was not written")) };
+    store.bury(seen.clone()).await.map_err(|error| failed(&error))?;
+    out!("every partition goes on in epoch {floor} or later, and its tokens above all that were given out before\n");
+    let living: Vec<&str> = map.living().filter(|record| record.node != node).map(|record| &*record.address).collect();
+    if !living.is_empty() {
+        eprintln!("leasehold: nodes that may be running are told, too: {}", living.join(", "));
     }
     Ok(())
 }

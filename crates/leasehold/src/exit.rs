@@ -47,7 +47,10 @@ impl From<&StoreError> for Exit {
         match error {
             StoreError::Locked { .. } => Exit::Locked,
             StoreError::Damaged { .. } | StoreError::Disturbed { .. } | StoreError::Unsupported { .. } => Exit::Damaged,
-            StoreError::Missing { .. } | StoreError::Taken { .. } | StoreError::Exposed { .. } => Exit::Usage,
+            StoreError::Missing { .. }
+            | StoreError::Taken { .. }
+            | StoreError::Exposed { .. }
+            | StoreError::Moved { .. } => Exit::Usage,
             StoreError::Fenced(_)
             | StoreError::Full { .. }
             | StoreError::Failed { .. }

@@ -26,6 +26,7 @@ mod files;
 mod healthcheck;
 mod logging;
 mod memory;
+mod migrate;
 mod notify;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -37,6 +38,7 @@ mod run;
 #[cfg(any(not(unix), test))]
 mod run_refused;
 mod serve;
+mod shared;
 mod sign_on;
 mod size;
 mod tls;
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         CliCommand::Check(args) => check::run(&args).into(),
         CliCommand::Backup(args) => backup::run(&args).into(),
         CliCommand::Restore(args) => restore::run(&args).into(),
+        CliCommand::Migrate(args) => migrate::run(&args).into(),
         CliCommand::Prune(args) => prune::run(&args).into(),
         CliCommand::Healthcheck(args) => healthcheck::run(&args).into(),
         CliCommand::Cluster(command) => cluster::run(&command).into(),

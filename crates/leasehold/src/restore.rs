@@ -7,13 +7,17 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use leasehold_engine::Wall;
-use leasehold_journal::{Restored, StoreError};
+use leasehold_cluster::Transfer;
+use leasehold_cluster::moving::{Image, Part};
+use leasehold_engine::{Limits, Wall};
+use leasehold_journal::{Restored, SqliteReader, StoreError, examine, first_epoch_after, raised_token};
 
 use crate::cli::RestoreArgs;
-use crate::data;
+use crate::config::{SharedAddress, keys};
+use crate::data::{self, DataPlace};
 use crate::exit::{Exit, Failure};
 use crate::serve::PARTITION;
+use crate::shared::{Shared, block_on, now, random, random_secret};
 
 pub(crate) fn run(args: &RestoreArgs) -> Exit {
     match restore(args) {
@@ -36,11 +40,14 @@ fn restore(args: &RestoreArgs) -> Result<String, Failure> {
         let from = args.from.display();
         return Err(Failure::usage(format!("--from must be a file that leasehold backup wrote, but {from} {problem}")));
     }
-    let data = data::directory(args.data.as_deref())?;
-    let now = SystemTime::now();
-    let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let data = match data::place(args.data.as_deref(), args.store.as_deref())? {
+        DataPlace::Directory(data) => data,
+        DataPlace::Shared(address) => return restore_shared(args, &address),
+    };
+    let time = SystemTime::now();
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let wall = Wall(u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX));
-    let stamp = Timestamp::try_from(now).unwrap_or_default().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let stamp = Timestamp::try_from(time).unwrap_or_default().strftime("%Y%m%dT%H%M%SZ").to_string();
     // The process id, as two can happen in a second.
     let aside = format!("replaced-{stamp}-{}", std::process::id());
     let restored = leasehold_journal::restore(&args.from, &data, PARTITION, args.force.then_some(&*aside), wall);
@@ -59,6 +66,37 @@ fn restore(args: &RestoreArgs) -> Result<String, Failure> {
         args.from.display(),
         data.display(),
         examined.head,
+    ))
+}
+
+/// Makes a backup the data of a cluster, in a store that nothing is in. Both counters jump.
+fn restore_shared(args: &RestoreArgs, address: &SharedAddress) -> Result<String, Failure> {
+    let partitions = args
+        .partitions
+        .as_deref()
+        .map(|text| keys::read_partitions(text).map_err(|why| Failure::usage(format!("--partitions: {text:?} {why}"))));
+    let partitions = partitions.transpose()?;
+    let (from, wall) = (&args.from, now());
+    let reader = SqliteReader::of_file(from, PARTITION)?;
+    let examined = examine(&reader, Limits::default())?;
+    let secret = reader.secret()?.unwrap_or_else(random_secret);
+    let last_token = raised_token(from, examined.engine.last_token(), wall)?;
+    let (epoch, head) = (first_epoch_after(examined.epoch, wall), examined.head);
+    let part = Part { engine: examined.engine, at: examined.at, epoch: examined.epoch, head };
+    let mut image = Image::new(vec![part], secret).raised(last_token, epoch);
+    let whole = std::path::absolute(from).unwrap_or_else(|_| from.clone());
+    let way = Transfer { id: random(), other: format!("the backup {}", whole.display()) };
+    let place = block_on(async {
+        let shared = Shared::open(address)?;
+        let meta = shared.write(&mut image, partitions, way).await?;
+        shared.open_up(meta).await?;
+        Ok(shared.place)
+    })?;
+    Ok(format!(
+        "{} has been restored to {place}: position {head}, {} claims held or waiting\n\
+         tokens go on above {last_token}, epochs above {epoch}",
+        from.display(),
+        image.claims().0,
     ))
 }
 

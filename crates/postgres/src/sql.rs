@@ -33,8 +33,20 @@ pub(crate) const BIRTH: &str = "WITH born AS (UPDATE meta SET facts = $1, system
      WHERE facts IS NULL RETURNING id) \
      INSERT INTO stream (partition) SELECT generate_series(0, $2 - 1) FROM born";
 
-/// $1 facts as they were, $2 facts.
-pub(crate) const RAISE_FORMAT: &str = "UPDATE meta SET facts = $2 WHERE facts = $1 RETURNING id";
+/// The same, sealed.
+pub(crate) const FACTS_NOW: &str = concat!(sealed!(), "SELECT m.facts FROM seal LEFT JOIN meta m ON true");
+
+/// $1 facts as they were seen, $2 new facts.
+pub(crate) const RESTATE: &str = "UPDATE meta SET facts = $2 WHERE facts = $1 RETURNING id";
+
+/// $1 facts as they were seen. Removes everything but the tables.
+pub(crate) const CLEAR: &str = "WITH gone AS (UPDATE meta SET facts = NULL, system = NULL, timeline = NULL \
+     WHERE facts = $1 RETURNING id), \
+     nodes AS (DELETE FROM node WHERE EXISTS (SELECT FROM gone)), \
+     batches AS (DELETE FROM batch WHERE EXISTS (SELECT FROM gone)), \
+     chunks AS (DELETE FROM chunk WHERE EXISTS (SELECT FROM gone)), \
+     streams AS (DELETE FROM stream WHERE EXISTS (SELECT FROM gone)) \
+     SELECT id FROM gone";
 
 // Nodes.
 
@@ -170,6 +182,13 @@ pub(crate) const FINISH: &str = "UPDATE stream s SET upto = $3, upto_epoch = $4,
      WHERE s.partition = $1 AND s.version = $2 AND s.head >= $3 AND (s.upto IS NULL OR s.upto < $3) \
      AND (SELECT count(*) FROM chunk c WHERE c.partition = $1 AND c.upto = $3 AND c.epoch = $4 AND c.number < $5) = $5 \
      RETURNING s.partition";
+
+/// $1 partition, $2 version, $3 upto, $4 epoch, $5 chunks, $6 first, $7 last, $8 sum, $9 record.
+pub(crate) const BEGIN_STREAM: &str = "WITH begun AS (UPDATE stream s SET head = $7, first = $6, sum = $8, upto = $3, \
+     upto_epoch = $4, chunks = $5 WHERE s.partition = $1 AND s.version = $2 AND s.head = 0 AND s.upto IS NULL \
+     AND (SELECT count(*) FROM chunk c WHERE c.partition = $1 AND c.upto = $3 AND c.epoch = $4 AND c.number < $5) = $5 \
+     RETURNING s.partition) \
+     INSERT INTO batch (partition, last, first, record) SELECT partition, $7, $6, $9 FROM begun RETURNING partition";
 
 /// $1 partition, $2 upto, $3 epoch, $4 chunks. Why a checkpoint could not be finished.
 pub(crate) const UNFINISHED: &str = concat!(

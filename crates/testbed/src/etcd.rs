@@ -101,6 +101,49 @@ impl Etcd {
         self.wait_until_healthy(at);
     }
 
+    /// Saves a snapshot of a member to a file, as an operator does.
+    ///
+    /// # Panics
+    /// When etcdctl fails.
+    pub fn save(&self, at: usize, file: &Path) {
+        let endpoint = format!("--endpoints=http://{}", self.members[at].client);
+        etcdctl(Command::new("etcdctl").arg(endpoint).args(["snapshot", "save"]).arg(file));
+    }
+
+    /// Ends all members and starts them with what was saved: everything since is gone.
+    ///
+    /// # Panics
+    /// When etcdctl or a member fails.
+    pub fn go_back(&mut self, file: &Path) {
+        let cluster = self.initial_cluster();
+        for at in 0..self.members.len() {
+            self.kill(at);
+            let data = self.dir.path().join(name_of(at));
+            std::fs::remove_dir_all(&data).expect("the data of a member");
+            let peer = format!("http://{}", self.members[at].advertised());
+            etcdctl(
+                Command::new("etcdctl")
+                    .args(["snapshot", "restore"])
+                    .arg(file)
+                    .args(["--name", &name_of(at), "--initial-cluster", &cluster])
+                    .args(["--initial-advertise-peer-urls", &peer, "--data-dir"])
+                    .arg(&data),
+            );
+        }
+        for at in 0..self.members.len() {
+            self.launch(at);
+        }
+        for at in 0..self.members.len() {
+            self.wait_until_healthy(at);
+        }
+    }
+
+    fn initial_cluster(&self) -> String {
+        let members =
+            self.members.iter().map(|member| format!("{}=http://{}", name_of(member.number), member.advertised()));
+        members.collect::<Vec<_>>().join(",")
+    }
+
     /// Ends a member at once.
     pub fn kill(&mut self, at: usize) {
         self.members[at].process = None;
@@ -153,28 +196,22 @@ impl Etcd {
 
     fn launch(&mut self, at: usize) {
         let scheme = if self.options.is_tls { "https" } else { "http" };
-        let name = |number: usize| format!("m{number}");
-        let advertised = |member: &Member| member.peer_proxy.as_ref().map_or(member.peer, Proxy::addr);
-        let cluster: Vec<String> = self
-            .members
-            .iter()
-            .map(|member| format!("{}=http://{}", name(member.number), advertised(member)))
-            .collect();
+        let cluster = self.initial_cluster();
         let member = &self.members[at];
         let client = format!("{scheme}://{}", member.client);
         let mut command = Command::new("etcd");
         command
-            .args(["--name", &name(at), "--data-dir"])
-            .arg(self.dir.path().join(name(at)))
+            .args(["--name", &name_of(at), "--data-dir"])
+            .arg(self.dir.path().join(name_of(at)))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &format!("http://{}", member.peer)])
-            .args(["--initial-advertise-peer-urls", &format!("http://{}", advertised(member))])
+            .args(["--initial-advertise-peer-urls", &format!("http://{}", member.advertised())])
             .args(["--listen-metrics-urls", &format!("http://{}", member.metrics)])
-            .args(["--initial-cluster", &cluster.join(","), "--initial-cluster-state", "new"])
+            .args(["--initial-cluster", &cluster, "--initial-cluster-state", "new"])
             .args(["--heartbeat-interval", "50", "--election-timeout", "500"])
             .args(["--logger", "zap", "--log-level", "warn"])
             .args(&self.options.arguments);
-        let process = Process::start(&name(at), &mut command, self.dir.path());
+        let process = Process::start(&name_of(at), &mut command, self.dir.path());
         self.members[at].process = Some(process.expect("etcd is installed (scripts/need.sh)"));
     }
 
@@ -189,7 +226,21 @@ impl Etcd {
     }
 }
 
+fn name_of(number: usize) -> String {
+    format!("m{number}")
+}
+
+fn etcdctl(command: &mut Command) {
+    let output = command.env("ETCDCTL_API", "3").output().expect("etcdctl is installed (scripts/need.sh)");
+    assert!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 impl Member {
+    /// Where other members reach it.
+    fn advertised(&self) -> SocketAddr {
+        self.peer_proxy.as_ref().map_or(self.peer, Proxy::addr)
+    }
+
     fn asked(&self, path: &str) -> Option<String> {
         self.process.as_ref()?;
         let mut stream = TcpStream::connect(self.metrics).ok()?;

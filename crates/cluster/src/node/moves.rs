@@ -120,7 +120,12 @@ mod tests {
         let record = |node| NodeRecord { is_buried: buried.contains(&node), ..NodeRecord::new(node, "a:1") };
         Map {
             revision: 1,
-            meta: Meta { partitions: Partitions::new(1).unwrap(), format: 1, secret: [0; 32] },
+            meta: Meta {
+                partitions: Partitions::new(1).unwrap(),
+                format: 1,
+                secret: [0; 32],
+                stage: crate::map::Stage::Serving,
+            },
             nodes: [A, B].map(|node| Seen { value: record(node), version: 1 }).to_vec(),
             owners: vec![Seen { value: Owner { epoch: Epoch(epoch), node: owner, ..Owner::default() }, version: 1 }],
             drained: Vec::new(),

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use leasehold_engine::Time;
-use leasehold_journal::Room;
+use leasehold_journal::{Batch, Room};
 
 use super::{Append, Birth, CheckpointId, Cursor, Fut, Landing, Life, Page, SharedError, SharedStore, Shelf, Taking};
 use crate::ids::NodeId;
-use crate::map::{Map, NodeRecord, Reign, Seen};
+use crate::map::{Map, Meta, NodeRecord, Reign, Seen};
 
 /// One node's connection to a shelf that lives as long as a connection to it does.
 #[derive(Debug, Default)]
@@ -126,6 +126,22 @@ impl SharedStore for MemoryStore {
 
     fn sweep(&self, reign: Reign) -> Fut<'_, bool> {
         self.with(|shelf| shelf.sweep(&reign))
+    }
+
+    fn found(&self, meta: Meta) -> Fut<'_, ()> {
+        self.with(|shelf| shelf.found(meta))
+    }
+
+    fn restate(&self, seen: Meta, meta: Meta) -> Fut<'_, ()> {
+        self.with(|shelf| shelf.restate(&seen, meta))
+    }
+
+    fn clear(&self, seen: Meta) -> Fut<'_, ()> {
+        self.with(|shelf| shelf.clear(&seen))
+    }
+
+    fn begin_stream(&self, reign: Reign, checkpoint: CheckpointId, chunks: u32, batch: Batch) -> Fut<'_, ()> {
+        self.with(|shelf| shelf.begin_stream(&reign, checkpoint, chunks, batch))
     }
 
     fn room(&self) -> Room {

@@ -29,7 +29,7 @@ pub use shelf::{Life, Shelf};
 
 use crate::hash::Partitions;
 use crate::ids::{Link, NodeId};
-use crate::map::{Map, NodeRecord, Owner, Reign, Seen};
+use crate::map::{Map, Meta, NodeRecord, Owner, Reign, Seen};
 
 /// The result of a call, later.
 pub type Fut<'a, T> = Pin<Box<dyn Future<Output = Result<T, SharedError>> + Send + 'a>>;
@@ -49,7 +49,8 @@ pub trait SharedStore: Send + Sync {
     /// buried, gone, or there by another join than ours.
     fn confirm(&self) -> Fut<'_, ()>;
 
-    /// Everything about ownership, linearizable.
+    /// Everything about ownership, linearizable. Works without a join, and so do [`SharedStore::read`], `take` and the
+    /// writes of an owner after it.
     fn map(&self) -> Fut<'_, Map>;
 
     /// Returns when the map may have changed since the call before this one; it may also return for no reason. A
@@ -94,6 +95,22 @@ pub trait SharedStore: Send + Sync {
     /// Removes a bounded number of batches that the checkpoint covers, never the newest batch, and chunks of other
     /// checkpoints. Returns whether there is more. `Fenced` as above.
     fn sweep(&self, reign: Reign) -> Fut<'_, bool>;
+
+    /// Makes the facts of a cluster that is moved in, in a store with nothing in it. `Refused` when there is something;
+    /// facts that are these are `Ok`.
+    fn found(&self, meta: Meta) -> Fut<'_, ()>;
+
+    /// Replaces the facts of a cluster, if they are as they were seen. `Fenced` when they are others.
+    fn restate(&self, seen: Meta, meta: Meta) -> Fut<'_, ()>;
+
+    /// Removes everything of a cluster whose facts are these: of a move that did not come to its end. `Fenced` when they
+    /// are others.
+    fn clear(&self, seen: Meta) -> Fut<'_, ()>;
+
+    /// Begins a stream that has no change yet with a checkpoint, whose chunks are there, and with the batch after it, which
+    /// may have any position. `Fenced` when the owner record is not that of the reign, `Refused` when the stream has begun
+    /// or a chunk is missing.
+    fn begin_stream(&self, reign: Reign, checkpoint: CheckpointId, chunks: u32, batch: Batch) -> Fut<'_, ()>;
 
     /// Whether there is room to go on, as far as it is known. Asks nothing.
     fn room(&self) -> Room;

@@ -9,7 +9,7 @@ use leasehold_journal::{Batch, Position};
 use super::{Append, Birth, CheckpointId, Cursor, Landing, Page, Piece, SharedError, Taking};
 use crate::hash::Partitions;
 use crate::ids::{Link, NodeId};
-use crate::map::{Map, Meta, NodeRecord, Owner, Reign, Seen};
+use crate::map::{Map, Meta, NodeRecord, Owner, Reign, Seen, Stage};
 
 /// Pieces of one page.
 const PAGE_PIECES: usize = 16;
@@ -69,6 +69,9 @@ impl Shelf {
                     "the cluster has {has} partitions for ever, and {wanted} were asked for"
                 )));
             }
+            if let Some(refusal) = meta.stage.refusal("this store") {
+                return Err(SharedError::Refused(refusal));
+            }
             if meta.format > birth.format {
                 return Err(SharedError::Refused(format!(
                     "the cluster uses format {}, this build understands formats up to {}",
@@ -78,7 +81,8 @@ impl Shelf {
         } else {
             let partitions = birth.partitions.unwrap_or(Partitions::DEFAULT);
             self.streams.resize_with(partitions.number() as usize, Stream::default);
-            self.meta = Some(Meta { partitions, format: birth.format, secret: birth.secret });
+            let stage = Stage::Serving;
+            self.meta = Some(Meta { partitions, format: birth.format, secret: birth.secret, stage });
         }
         let created = match self.nodes.get(&me.node) {
             // Our own join, which was not heard.
@@ -349,6 +353,74 @@ impl Shelf {
             stream.chunks.remove(key);
         }
         Ok(old.len() > SWEEP_MAX || chunks.len() > SWEEP_MAX)
+    }
+
+    /// See [`super::SharedStore::found`].
+    pub fn found(&mut self, meta: Meta) -> Result<(), SharedError> {
+        match &self.meta {
+            Some(there) if *there == meta => return Ok(()),
+            Some(_) => return Err(SharedError::Refused("there is a cluster in this store already".to_owned())),
+            None => {}
+        }
+        self.next_revision();
+        self.streams.resize_with(meta.partitions.number() as usize, Stream::default);
+        self.meta = Some(meta);
+        Ok(())
+    }
+
+    /// See [`super::SharedStore::restate`].
+    pub fn restate(&mut self, seen: &Meta, meta: Meta) -> Result<(), SharedError> {
+        if self.meta.as_ref() == Some(&meta) {
+            return Ok(());
+        }
+        self.facts_are(seen)?;
+        self.next_revision();
+        self.meta = Some(meta);
+        Ok(())
+    }
+
+    /// See [`super::SharedStore::clear`].
+    pub fn clear(&mut self, seen: &Meta) -> Result<(), SharedError> {
+        self.facts_are(seen)?;
+        let revision = self.next_revision();
+        *self = Shelf { revision, ..Shelf::default() };
+        Ok(())
+    }
+
+    fn facts_are(&self, seen: &Meta) -> Result<(), SharedError> {
+        if self.meta.as_ref() == Some(seen) {
+            return Ok(());
+        }
+        Err(SharedError::Fenced("the facts of the cluster are not as they were seen".to_owned()))
+    }
+
+    /// See [`super::SharedStore::begin_stream`].
+    pub fn begin_stream(
+        &mut self,
+        reign: &Reign,
+        checkpoint: CheckpointId,
+        chunks: u32,
+        batch: Batch,
+    ) -> Result<(), SharedError> {
+        let stream = self.stream(reign.partition)?;
+        Self::own(stream, reign)?;
+        let before = Link::default();
+        if stream.batches.get(&batch.first).is_some_and(|kept| kept.batch == batch && kept.before == before) {
+            return Ok(());
+        }
+        if stream.head > Position::START {
+            return Err(SharedError::Refused(format!("partition {} has changes already", reign.partition)));
+        }
+        let there = (0..chunks).filter(|number| stream.chunks.contains_key(&(checkpoint, *number))).count();
+        if there != chunks as usize {
+            return Err(SharedError::Refused(format!("{there} of {chunks} chunks are there")));
+        }
+        self.next_revision();
+        let stream = &mut self.streams[reign.partition as usize];
+        (stream.head, stream.last) = (batch.last, Link::to(&batch));
+        stream.checkpoint = Some((checkpoint, chunks));
+        stream.batches.insert(batch.first, Kept { before, batch });
+        Ok(())
     }
 
     /// The last change of a stream, for checks.

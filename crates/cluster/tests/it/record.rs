@@ -4,7 +4,7 @@ use leasehold_cluster::record::{
     VERSION, decode_linked, decode_meta, decode_node, decode_owner, encode_linked, encode_meta, encode_node,
     encode_owner,
 };
-use leasehold_cluster::{Link, Mark, Meta, NodeId, NodeRecord, Owner, Partitions, Sum};
+use leasehold_cluster::{Link, Mark, Meta, NodeId, NodeRecord, Owner, Partitions, Stage, Sum, Transfer};
 use leasehold_engine::Time;
 use leasehold_journal::record::RecordError;
 use leasehold_journal::{Epoch, Position};
@@ -32,7 +32,7 @@ fn owner() -> Owner {
 }
 
 fn meta() -> Meta {
-    Meta { partitions: Partitions::new(16).unwrap(), format: 1, secret: [0x5a; 32] }
+    Meta { partitions: Partitions::new(16).unwrap(), format: 1, secret: [0x5a; 32], stage: Stage::Serving }
 }
 
 fn link() -> Link {
@@ -56,7 +56,11 @@ fn records_are_read_as_they_were_written() {
     for record in [owner(), Owner::default()] {
         assert_eq!(decode_owner(&encode_owner(&record)), Ok(record));
     }
-    assert_eq!(decode_meta(&encode_meta(&meta())), Ok(meta()));
+    let way = || Transfer { id: u128::MAX, other: "/var/lib/leasehold".to_owned() };
+    for stage in [Stage::Serving, Stage::MovingIn(way()), Stage::MovedOut(way())] {
+        let meta = Meta { stage, ..meta() };
+        assert_eq!(decode_meta(&encode_meta(&meta)), Ok(meta));
+    }
     assert_eq!(decode_linked(&encode_linked(link(), b"batch")), Ok((link(), &b"batch"[..])));
 }
 

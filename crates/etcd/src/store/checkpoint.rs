@@ -152,7 +152,7 @@ impl Inner {
     }
 }
 
-fn encode(CheckpointId { epoch, upto }: CheckpointId, chunks: u32) -> Vec<u8> {
+pub(super) fn encode(CheckpointId { epoch, upto }: CheckpointId, chunks: u32) -> Vec<u8> {
     let mut out = vec![RECORD_VERSION];
     out.extend_from_slice(&epoch.0.to_le_bytes());
     out.extend_from_slice(&upto.0.to_le_bytes());

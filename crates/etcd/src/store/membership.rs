@@ -1,7 +1,10 @@
 //! Lives of nodes, and who owns what.
 
+use std::sync::atomic::Ordering;
+
+use leasehold_cluster::Taking;
 use leasehold_cluster::record::{decode_meta, decode_node, decode_owner, encode_meta, encode_node, encode_owner};
-use leasehold_cluster::{Birth, Map, Meta, NodeId, NodeRecord, Owner, Partitions, Reign, Seen, SharedError, Taking};
+use leasehold_cluster::{Birth, Map, Meta, NodeId, NodeRecord, Owner, Partitions, Reign, Seen, SharedError, Stage};
 use leasehold_engine::Time;
 
 use super::{Inner, Joined, fenced, lock};
@@ -40,13 +43,12 @@ impl Inner {
             }
         };
         let map = self.map().await?;
-        *lock(&self.joined) =
-            Some(Joined { node: me.node, created, version, beat: me.beat, partitions: meta.partitions });
+        *lock(&self.joined) = Some(Joined { node: me.node, created, version, beat: me.beat });
         Ok(map)
     }
 
     /// Each member that answers has to be fit before a node begins to rely on them.
-    async fn check_members(&self) -> Result<(), SharedError> {
+    pub(super) async fn check_members(&self) -> Result<(), SharedError> {
         for (_, status) in self.main.statuses().await {
             if let Err(CallError::Refused(refusal @ EtcdRefusal::Unfit(_))) = status {
                 return Err(self.error(refusal.into()));
@@ -79,7 +81,7 @@ impl Inner {
                 )));
             }
             let partitions = birth.partitions.unwrap_or(Partitions::DEFAULT);
-            let meta = Meta { partitions, format: birth.format, secret: birth.secret };
+            let meta = Meta { partitions, format: birth.format, secret: birth.secret, stage: Stage::Serving };
             let make = Txn::default()
                 .when(is_absent(self.keys.meta()))
                 .then(put(self.keys.meta(), encode_meta(&meta)))
@@ -123,6 +125,9 @@ impl Inner {
     }
 
     fn check(&self, meta: &Meta, birth: &Birth) -> Result<(), SharedError> {
+        if let Some(refusal) = meta.stage.refusal(&self.place) {
+            return Err(SharedError::Refused(refusal));
+        }
         if let Some(wanted) = birth.partitions.filter(|&wanted| wanted != meta.partitions) {
             return Err(SharedError::Refused(format!(
                 "the cluster below {} has {} partitions for ever, and {} were asked for",
@@ -207,6 +212,7 @@ impl Inner {
             return Err(SharedError::Refused(format!("there is no cluster below {}", self.place)));
         };
         let meta = decode_meta(&meta.value).map_err(|error| self.damaged(&meta.key, error))?;
+        self.partitions.store(meta.partitions.number(), Ordering::Relaxed);
         let mut nodes = Vec::new();
         for kv in outcome.range().kvs {
             let value = decode_node(&kv.value).map_err(|error| self.damaged(&kv.key, error))?;

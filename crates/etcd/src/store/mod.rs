@@ -3,21 +3,22 @@
 
 mod checkpoint;
 mod membership;
+mod moving;
 mod stream;
 mod upkeep;
 mod watch;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_cluster::Seen;
 use leasehold_cluster::{
-    Append, Birth, CheckpointId, Cursor, Fut, Landing, Map, NodeId, NodeRecord, Page, Partitions, Reign, SharedError,
+    Append, Birth, CheckpointId, Cursor, Fut, Landing, Map, Meta, NodeId, NodeRecord, Page, Reign, SharedError,
     SharedStore, Taking,
 };
 use leasehold_engine::Time;
-use leasehold_journal::Room;
+use leasehold_journal::{Batch, Room};
 use tokio::task::AbortHandle;
 
 use self::watch::Changes;
@@ -56,6 +57,8 @@ struct Inner {
     /// Pages and chunks.
     bulk: Client,
     joined: Mutex<Option<Joined>>,
+    /// The number of partitions as the facts of the cluster were last read; 0 before that.
+    partitions: AtomicU32,
     /// One beat at a time.
     beating: tokio::sync::Mutex<()>,
     sizes: SizesSeen,
@@ -88,7 +91,6 @@ struct Joined {
     version: u64,
     /// The number of that beat.
     beat: u64,
-    partitions: Partitions,
 }
 
 /// The sizes of etcd as it last told them.
@@ -131,6 +133,7 @@ impl EtcdStore {
             bulk: main.bulk_lane(),
             main,
             joined: Mutex::new(None),
+            partitions: AtomicU32::new(0),
             beating: tokio::sync::Mutex::new(()),
             sizes: SizesSeen::default(),
             compactions: AtomicU64::new(0),
@@ -229,6 +232,22 @@ impl SharedStore for EtcdStore {
         Box::pin(self.inner.sweep(reign))
     }
 
+    fn found(&self, meta: Meta) -> Fut<'_, ()> {
+        Box::pin(self.inner.found(meta))
+    }
+
+    fn restate(&self, seen: Meta, meta: Meta) -> Fut<'_, ()> {
+        Box::pin(self.inner.restate(seen, meta))
+    }
+
+    fn clear(&self, seen: Meta) -> Fut<'_, ()> {
+        Box::pin(self.inner.clear(seen))
+    }
+
+    fn begin_stream(&self, reign: Reign, checkpoint: CheckpointId, chunks: u32, batch: Batch) -> Fut<'_, ()> {
+        Box::pin(self.inner.begin_stream(reign, checkpoint, chunks, batch))
+    }
+
     fn room(&self) -> Room {
         self.inner.room()
     }
@@ -262,9 +281,12 @@ impl Inner {
     }
 
     fn check_partition(&self, partition: u32) -> Result<(), SharedError> {
-        let number = self.joined()?.partitions.number();
+        let number = self.partitions.load(Ordering::Relaxed);
         if partition < number {
             return Ok(());
+        }
+        if number == 0 {
+            return Err(SharedError::Refused("the map of the cluster was not read yet".to_owned()));
         }
         Err(SharedError::Refused(format!("there is no partition {partition}; there are {number}")))
     }

@@ -76,6 +76,17 @@ pub enum StoreError {
         directory: PathBuf,
     },
 
+    /// The data was moved elsewhere, and goes on there.
+    #[error("{place} cannot be opened: its data was moved to {other}; serve it from there")]
+    Moved {
+        /// The file.
+        place: String,
+        /// The move.
+        id: u128,
+        /// Where to.
+        other: String,
+    },
+
     /// Users other than its owner may look into the directory.
     #[error(
         "the data directory {0} is open to others (mode {mode:04o}), and its files hold the ids of pools, which are \

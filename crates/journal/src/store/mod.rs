@@ -19,7 +19,7 @@ pub mod verify;
 
 pub use error::StoreError;
 pub use memory::MemoryOpener;
-pub use sqlite::{InUse, SqliteOpener, SqliteReader};
+pub use sqlite::{Founding, InUse, NewDirectory, SqliteOpener, SqliteReader, mark_moved};
 
 use crate::ids::{Epoch, Position};
 use crate::record::Batch;

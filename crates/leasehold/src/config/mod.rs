@@ -12,7 +12,7 @@ use crate::logging::LogFormat;
 mod args;
 #[cfg(test)]
 mod fuzz;
-mod keys;
+pub(crate) mod keys;
 mod policy;
 mod print;
 mod section;

@@ -26,6 +26,8 @@ mod kills;
 mod logs;
 mod lookouts;
 #[cfg(target_os = "linux")]
+mod moving;
+#[cfg(target_os = "linux")]
 mod notify;
 mod pages;
 mod peers;

@@ -1,7 +1,10 @@
 //! The tables, lives of nodes, and who owns what.
 
+use std::sync::atomic::Ordering;
+
+use leasehold_cluster::Taking;
 use leasehold_cluster::record::{decode_meta, decode_node, encode_meta, encode_node};
-use leasehold_cluster::{Birth, Map, Meta, NodeId, NodeRecord, Owner, Partitions, Reign, Seen, SharedError, Taking};
+use leasehold_cluster::{Birth, Map, Meta, NodeId, NodeRecord, Owner, Partitions, Reign, Seen, SharedError, Stage};
 use leasehold_engine::Time;
 use leasehold_journal::Epoch;
 use tokio_postgres::Row;
@@ -21,6 +24,7 @@ impl Inner {
         let meta = self.facts(&birth, &server).await?;
         self.check(&meta, &birth)?;
         let record = encode_node(&me);
+        // Together with the facts: a cluster that is moved elsewhere meanwhile gets no node.
         let params =
             Params::new().with(id(me.node)).with(signed(me.beat)).with(record.clone()).with(encode_meta(&meta));
         let made = self.ask(sql::JOIN, params).await?;
@@ -39,12 +43,12 @@ impl Inner {
             },
         };
         let map = self.map().await?;
-        *lock(&self.joined) = Some(Joined { node: me.node, created, partitions: meta.partitions });
+        *lock(&self.joined) = Some(Joined { node: me.node, created });
         Ok(map)
     }
 
     /// Makes the tables, or brings them up to this build.
-    async fn make_tables(&self) -> Result<(), SharedError> {
+    pub(super) async fn make_tables(&self) -> Result<(), SharedError> {
         loop {
             let rows = self.ask(schema::LOOK, Params::new().with(self.schema.clone())).await?;
             let row = only(&rows);
@@ -103,7 +107,7 @@ impl Inner {
                 });
             }
             let partitions = birth.partitions.unwrap_or(Partitions::DEFAULT);
-            let meta = Meta { partitions, format: birth.format, secret: birth.secret };
+            let meta = Meta { partitions, format: birth.format, secret: birth.secret, stage: Stage::Serving };
             let params = Params::new()
                 .with(encode_meta(&meta))
                 .with(number(partitions.number()))
@@ -127,7 +131,7 @@ impl Inner {
             }
             // By us or by another node: the next look tells.
             let params = Params::new().with(facts).with(encode_meta(&Meta { format, ..meta }));
-            self.ask(sql::RAISE_FORMAT, params).await?;
+            self.ask(sql::RESTATE, params).await?;
         }
     }
 
@@ -144,6 +148,9 @@ impl Inner {
     }
 
     fn check(&self, meta: &Meta, birth: &Birth) -> Result<(), SharedError> {
+        if let Some(refusal) = meta.stage.refusal(&self.place) {
+            return Err(SharedError::Refused(refusal));
+        }
         if let Some(wanted) = birth.partitions.filter(|&wanted| wanted != meta.partitions) {
             return Err(SharedError::Refused(format!(
                 "the cluster in {} has {} partitions for ever, and {} were asked for",
@@ -216,6 +223,7 @@ impl Inner {
             self.ask(sql::SEAL, Params::new()).await?;
         }
         let meta = decode_meta(&facts).map_err(|error| self.damaged("meta", error))?;
+        self.partitions.store(meta.partitions.number(), Ordering::Relaxed);
         let (mut nodes, mut drained, mut owners) = (Vec::new(), Vec::new(), Vec::new());
         for row in &rows[1..] {
             let version = unsigned(row.get(2));

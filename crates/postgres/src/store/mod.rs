@@ -5,19 +5,20 @@
 mod changes;
 mod checkpoint;
 mod membership;
+mod moving;
 mod stream;
 mod upkeep;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_cluster::{
-    Append, Birth, CheckpointId, Cursor, Fut, Landing, Map, NodeId, NodeRecord, Owner, Page, Partitions, Reign, Seen,
+    Append, Birth, CheckpointId, Cursor, Fut, Landing, Map, Meta, NodeId, NodeRecord, Owner, Page, Reign, Seen,
     SharedError, SharedStore, Taking,
 };
 use leasehold_engine::Time;
-use leasehold_journal::{Epoch, Room};
+use leasehold_journal::{Batch, Epoch, Room};
 use tokio::task::AbortHandle;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -59,6 +60,8 @@ struct Inner {
     /// Pages and chunks.
     bulk: Client,
     joined: Mutex<Option<Joined>>,
+    /// The number of partitions as the facts of the cluster were last read; 0 before that.
+    partitions: AtomicU32,
     used_bytes: AtomicU64,
     is_full: AtomicBool,
     upkeep: PostgresUpkeep,
@@ -85,7 +88,6 @@ struct Joined {
     node: NodeId,
     /// The version that made its record.
     created: i64,
-    partitions: Partitions,
 }
 
 /// Sizes and counts, for the operator.
@@ -118,6 +120,7 @@ impl PostgresStore {
             bulk: beats.lane("bulk"),
             beats,
             joined: Mutex::new(None),
+            partitions: AtomicU32::new(0),
             used_bytes: AtomicU64::new(0),
             is_full: AtomicBool::new(false),
             upkeep,
@@ -220,6 +223,22 @@ impl SharedStore for PostgresStore {
         Box::pin(self.inner.sweep(reign))
     }
 
+    fn found(&self, meta: Meta) -> Fut<'_, ()> {
+        Box::pin(self.inner.found(meta))
+    }
+
+    fn restate(&self, seen: Meta, meta: Meta) -> Fut<'_, ()> {
+        Box::pin(self.inner.restate(seen, meta))
+    }
+
+    fn clear(&self, seen: Meta) -> Fut<'_, ()> {
+        Box::pin(self.inner.clear(seen))
+    }
+
+    fn begin_stream(&self, reign: Reign, checkpoint: CheckpointId, chunks: u32, batch: Batch) -> Fut<'_, ()> {
+        Box::pin(self.inner.begin_stream(reign, checkpoint, chunks, batch))
+    }
+
     fn room(&self) -> Room {
         self.inner.room()
     }
@@ -266,9 +285,12 @@ impl Inner {
     }
 
     fn check_partition(&self, partition: u32) -> Result<(), SharedError> {
-        let number = self.joined()?.partitions.number();
+        let number = self.partitions.load(Ordering::Relaxed);
         if partition < number {
             return Ok(());
+        }
+        if number == 0 {
+            return Err(SharedError::Refused("the map of the cluster was not read yet".to_owned()));
         }
         Err(SharedError::Refused(format!("there is no partition {partition}; there are {number}")))
     }

@@ -15,6 +15,7 @@
 
 mod backfill;
 mod directory;
+mod founding;
 mod lock;
 mod making;
 mod reader;
@@ -33,6 +34,7 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use self::backfill::Backfill;
+pub use self::founding::{Founding, NewDirectory, mark_moved};
 use self::lock::DirectoryLock;
 use self::making::Stage;
 pub use self::reader::{InUse, SqliteReader};

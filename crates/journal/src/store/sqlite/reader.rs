@@ -149,6 +149,11 @@ impl SqliteReader {
         &self.path
     }
 
+    /// The secret of the stream; `None` where it has none yet.
+    pub fn secret(&self) -> Result<Option<[u8; 32]>, StoreError> {
+        schema::look_at_secret(&self.connection).map_err(|error| store_error("reading", &self.place, error))
+    }
+
     /// The version of the tables. That of the records in them is `record::FORMAT_VERSION`.
     pub fn schema_version(&self) -> i32 {
         // Other versions are not recognised.

@@ -12,6 +12,10 @@ const APPLICATION_ID: i32 = 0x4c53_4844;
 /// The version of the tables. The records in them have their own.
 pub(super) const SCHEMA_VERSION: i32 = 1;
 
+/// In place of the version, of data that was moved elsewhere. Builds that know nothing of moves take it for the tables of
+/// a later one, and refuse it as well.
+const MOVED_VERSION: i32 = 1_000_000;
+
 /// How long to wait for another tool that has the database open.
 const BUSY_TIMEOUT_MS: u32 = 5_000;
 
@@ -48,8 +52,7 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(std::time::Duration::from_millis(u64::from(BUSY_TIMEOUT_MS)))?;
     let pages: u64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     if pages == 0 {
-        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        lay_out(&connection)?;
     }
     use_log(&connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -63,6 +66,12 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     // `backfill` moves the write-ahead log into the database.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
     Ok(connection)
+}
+
+/// Sets what can only be set before there is anything in the file.
+pub(super) fn lay_out(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")
 }
 
 /// Opens a connection that changes nothing. `Still` files leave no trace at all, not even of the log's index.
@@ -133,6 +142,11 @@ pub(super) fn recognise(connection: &Connection, place: &str, partition: u32) ->
                 found => unsupported(format!("it holds partition {found}, not {partition}")),
             }
         }
+        (APPLICATION_ID, MOVED_VERSION) => {
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, [u8; 16]>(0)?, row.get(1)?));
+            let (id, other) = connection.query_row("SELECT id, other FROM moved", (), row).map_err(failed)?;
+            Err(StoreError::Moved { place: place.to_owned(), id: u128::from_le_bytes(id), other })
+        }
         (APPLICATION_ID, newer) if newer > SCHEMA_VERSION => unsupported(format!(
             "it was written by a newer version of Leasehold (tables of version {newer}, this one knows {SCHEMA_VERSION}); \
              run that version, or a later one"
@@ -148,16 +162,42 @@ pub(super) fn recognise(connection: &Connection, place: &str, partition: u32) ->
 /// today on. Nothing else depends on the table, so its version stays: an older build passes it over.
 pub(super) fn secret(connection: &mut Connection) -> rusqlite::Result<[u8; 32]> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
-    let has_table = transaction
-        .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'secret'", (), |row| row.get::<_, u64>(0))?;
-    if has_table == 0 {
-        transaction.execute_batch(
-            "CREATE TABLE secret (bytes BLOB NOT NULL) STRICT; INSERT INTO secret VALUES (randomblob(32));",
-        )?;
+    if !has_secret(&transaction)? {
+        transaction.execute_batch(SECRET_TABLE)?;
+        transaction.execute_batch("INSERT INTO secret VALUES (randomblob(32))")?;
     }
     let bytes = transaction.query_row("SELECT bytes FROM secret", (), |row| row.get(0))?;
     transaction.commit()?;
     Ok(bytes)
+}
+
+const SECRET_TABLE: &str = "CREATE TABLE secret (bytes BLOB NOT NULL) STRICT;";
+
+fn has_secret(connection: &Connection) -> rusqlite::Result<bool> {
+    let count = "SELECT count(*) FROM sqlite_schema WHERE name = 'secret'";
+    connection.query_row(count, (), |row| row.get::<_, u64>(0)).map(|tables| tables > 0)
+}
+
+/// The same without making any.
+pub(super) fn look_at_secret(connection: &Connection) -> rusqlite::Result<Option<[u8; 32]>> {
+    if has_secret(connection)? {
+        connection.query_row("SELECT bytes FROM secret", (), |row| row.get(0)).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Gives a new stream the secret of the service that it goes on with.
+pub(super) fn set_secret(connection: &Connection, secret: [u8; 32]) -> rusqlite::Result<()> {
+    connection.execute_batch(SECRET_TABLE)?;
+    connection.execute("INSERT INTO secret VALUES (?1)", (secret,)).map(|_| ())
+}
+
+/// Says that the data was moved elsewhere. From here on the database is not recognised any more.
+pub(super) fn set_moved(connection: &Connection, id: u128, other: &str) -> rusqlite::Result<()> {
+    connection.execute_batch("CREATE TABLE moved (id BLOB NOT NULL, other TEXT NOT NULL) STRICT")?;
+    connection.execute("INSERT INTO moved VALUES (?1, ?2)", (id.to_le_bytes(), other))?;
+    connection.pragma_update(None, "user_version", MOVED_VERSION)
 }
 
 pub(super) fn create(connection: &mut Connection, partition: u32) -> rusqlite::Result<()> {

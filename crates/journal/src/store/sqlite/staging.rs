@@ -25,8 +25,8 @@ pub(super) fn refuse_unfinished(directory: &Path) -> Result<(), StoreError> {
     if stage.exists() {
         return Err(StoreError::Damaged {
             place: directory.display().to_string(),
-            what: format!("a restore was begun and did not come to its end ({} is there)", stage.display()),
-            advice: "run leasehold restore again".to_owned(),
+            what: format!("a restore or a move was begun and did not come to its end ({} is there)", stage.display()),
+            advice: "run leasehold restore or leasehold migrate again".to_owned(),
         });
     }
     Ok(())

@@ -98,7 +98,7 @@ fn left_in(data: &Path, last_token: u64) -> Left {
     match Launch::on(data).try_start() {
         Err(Ended { status, log }) => {
             assert_eq!((status.code(), code), (Some(DAMAGED), Some(DAMAGED)), "{}: {log}", data.display());
-            assert!(log.contains("run leasehold restore again"), "{log}");
+            assert!(log.contains("run leasehold restore or leasehold migrate again"), "{log}");
             Left::Unfinished
         }
         Ok(server) => {

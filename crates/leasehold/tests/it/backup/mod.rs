@@ -253,7 +253,7 @@ fn what_cannot_be_done_is_refused_and_said() {
     // A restore that was cut off keeps servers out until it is repeated.
     std::fs::write(file, &sound).unwrap();
     std::fs::create_dir_all(format!("{data}/restoring/data")).unwrap();
-    refused(&["check", "--data", data], 4, "run leasehold restore again");
+    refused(&["check", "--data", data], 4, "run leasehold restore or leasehold migrate again");
     let ended = Launch::on(Path::new(data)).try_start().unwrap_err();
     assert_eq!(ended.status.code(), Some(4), "{}", ended.log);
     done(&["restore", "--force", "--from", file, "--data", data]);

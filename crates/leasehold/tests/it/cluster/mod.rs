@@ -1,8 +1,11 @@
-//! A cluster of real processes: three nodes on three etcd members, with every connection through a proxy, while nodes and
-//! members are killed, stopped and cut off. The answers that clients heard from all nodes are searched for a world in
-//! which all of them are true, partition by partition. `LEASEHOLD_CLUSTER_FAULTS` asks for more than the usual number.
+//! A cluster of real processes: three nodes on three etcd members, on PostgreSQL, or on one with a synchronous standby,
+//! with every connection through a proxy, while nodes and servers of the store are killed, stopped and cut off. The
+//! answers that clients heard from all nodes are searched for a world in which all of them are true, partition by
+//! partition. `LEASEHOLD_CLUSTER_FAULTS` asks for more than the usual number on etcd, `LEASEHOLD_POSTGRES_FAULTS` on
+//! PostgreSQL.
 
 mod failover;
+mod went_back;
 mod world;
 
 use std::collections::BTreeMap;
@@ -11,17 +14,19 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leasehold_history::{Kind, Op, Outcome, Rules, search};
-use leasehold_testbed::{Flow, Way};
+use leasehold_testbed::{Flow, Postgres, Way};
 use rustix::process::Signal;
 
 use crate::history::player::Player;
 use crate::history::{Noted, Service};
 use crate::support::{machine_to_itself, report};
-use world::{NODES, World};
+use world::{Backing, NODES, World};
 
 const FAULTS: usize = 40;
 /// A twentieth of them are nonsense, and prove nothing.
 const OPERATIONS: u64 = 43_000;
+/// For each fault on PostgreSQL.
+const POSTGRES_OPERATIONS: u64 = 500;
 const CLIENTS: usize = 8;
 const GRACE_US: u64 = 200_000;
 /// Longer than a failover.
@@ -32,8 +37,15 @@ enum Fault {
     NodeKilled,
     NodeStopped,
     NodeEnded,
+    /// Of etcd.
     MemberKilled,
     LeaderStopped,
+    /// Of PostgreSQL.
+    ServerKilled,
+    ServerStopped,
+    StandbyStopped,
+    /// The primary is killed, and its standby is promoted. Once in a world.
+    StandbyPromoted,
     LinksCut,
     LinksOneWay,
     StoreCut,
@@ -42,7 +54,7 @@ enum Fault {
     StoreAway,
 }
 
-const ALL: [Fault; 11] = [
+const ON_ETCD: [Fault; 11] = [
     Fault::NodeKilled,
     Fault::NodeStopped,
     Fault::NodeEnded,
@@ -56,13 +68,68 @@ const ALL: [Fault; 11] = [
     Fault::StoreAway,
 ];
 
+const ON_POSTGRES: [Fault; 11] = [
+    Fault::NodeKilled,
+    Fault::NodeStopped,
+    Fault::NodeEnded,
+    Fault::ServerKilled,
+    Fault::ServerStopped,
+    Fault::LinksCut,
+    Fault::LinksOneWay,
+    Fault::StoreCut,
+    Fault::StoreOneWay,
+    Fault::RepliesLost,
+    Fault::StoreAway,
+];
+
+/// While there is a standby; then the promotion, and whatever may happen to one server.
+const WITH_STANDBY: [Fault; 4] =
+    [Fault::StandbyStopped, Fault::RepliesLost, Fault::ServerStopped, Fault::StandbyPromoted];
+
+/// The number of faults that a variable asks for, and no fewer than one of each kind.
+fn asked(variable: &str, usual: usize, kinds: usize) -> usize {
+    std::env::var(variable).map_or(usual, |text| text.parse().unwrap()).max(kinds)
+}
+
+/// Each kind once, then any.
+fn each_then_any(kinds: &'static [Fault], faults: usize) -> impl Iterator<Item = Fault> {
+    let any = std::iter::repeat_with(|| kinds[rand::random_range(0..kinds.len())]);
+    kinds.iter().copied().chain(any).take(faults)
+}
+
 #[test]
 fn what_clients_of_a_cluster_hear_can_be_true() {
     let _machine = machine_to_itself();
-    let asked = std::env::var("LEASEHOLD_CLUSTER_FAULTS").map_or(FAULTS, |text| text.parse().unwrap());
-    let faults = asked.max(ALL.len());
+    let faults = asked("LEASEHOLD_CLUSTER_FAULTS", FAULTS, ON_ETCD.len());
+    play("three etcd members", World::start(), each_then_any(&ON_ETCD, faults), OPERATIONS / FAULTS as u64);
+}
+
+#[test]
+fn what_clients_of_a_cluster_on_postgres_hear_can_be_true() {
+    let _machine = machine_to_itself();
+    let faults = asked("LEASEHOLD_POSTGRES_FAULTS", ON_POSTGRES.len(), ON_POSTGRES.len());
+    let world = World::on(Backing::Postgres(Postgres::one()));
+    play("one PostgreSQL", world, each_then_any(&ON_POSTGRES, faults), POSTGRES_OPERATIONS);
+}
+
+/// Nothing that was acknowledged is lost when the primary dies in mid-load and its synchronous standby is promoted.
+#[test]
+fn what_clients_hear_through_the_promotion_of_a_standby_can_be_true() {
+    let _machine = machine_to_itself();
+    let more = asked("LEASEHOLD_POSTGRES_FAULTS", 2, 2);
+    let world = World::on(Backing::Postgres(Postgres::with_standby()));
+    let any = std::iter::repeat_with(|| ON_POSTGRES[rand::random_range(0..ON_POSTGRES.len())]);
+    play(
+        "PostgreSQL with a synchronous standby",
+        world,
+        WITH_STANDBY.into_iter().chain(any.take(more)),
+        POSTGRES_OPERATIONS,
+    );
+}
+
+/// Strikes the world with these faults while clients play, at least so many answers for each.
+fn play(place: &str, mut world: World, faults: impl Iterator<Item = Fault>, per_round: u64) {
     let began = Instant::now();
-    let mut world = World::start();
     let service = Service::new(CLIENT_PATIENCE, 2_000);
     service.is_at(world.addresses());
     let mut rounds_us = Vec::new();
@@ -70,9 +137,7 @@ fn what_clients_of_a_cluster_hear_can_be_true() {
     let notes: Vec<Noted> = std::thread::scope(|scope| {
         let player = |number| Player::new(&service, number);
         let players: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || player(number).play())).collect();
-        // Each kind once, then any.
-        let any = std::iter::repeat_with(|| ALL[rand::random_range(0..ALL.len())]);
-        for fault in ALL.into_iter().chain(any).take(faults) {
+        for fault in faults {
             *struck.entry(fault).or_default() += 1;
             strike(&mut world, &service, fault);
             service.is_at(world.addresses());
@@ -81,8 +146,7 @@ fn what_clients_of_a_cluster_hear_can_be_true() {
             sleep(Duration::from_millis(pause_ms));
             rounds_us.push(service.now_us());
         }
-        let per_round = OPERATIONS / FAULTS as u64;
-        while service.answers.load(Ordering::Relaxed) < per_round * faults as u64 {
+        while service.answers.load(Ordering::Relaxed) < per_round * rounds_us.len() as u64 {
             sleep(Duration::from_millis(50));
         }
         world.settle();
@@ -94,7 +158,7 @@ fn what_clients_of_a_cluster_hear_can_be_true() {
         world.terminate(n);
     }
     let played = began.elapsed();
-    judge(notes, &rounds_us, &struck, played);
+    judge(place, notes, &rounds_us, &struck, played);
 }
 
 fn strike(world: &mut World, service: &Service, fault: Fault) {
@@ -119,15 +183,37 @@ fn strike(world: &mut World, service: &Service, fault: Fault) {
         }
         Fault::MemberKilled => {
             let member = rand::random_range(0..3);
-            world.etcd.kill(member);
+            world.etcd().kill(member);
             for_a_while(200, 1_500);
-            world.etcd.restart(member);
+            world.etcd().restart(member);
         }
         Fault::LeaderStopped => {
-            let leader = world.etcd.leader();
-            world.etcd.stop(leader);
+            let leader = world.etcd().leader();
+            world.etcd().stop(leader);
             for_a_while(500, 2_500);
-            world.etcd.wake(leader);
+            world.etcd().wake(leader);
+        }
+        Fault::ServerKilled => {
+            let primary = world.primary;
+            world.postgres().kill(primary);
+            for_a_while(200, 1_500);
+            world.postgres().restart(primary);
+        }
+        Fault::ServerStopped => {
+            let primary = world.primary;
+            world.postgres().stop(primary);
+            for_a_while(500, 3_000);
+            world.postgres().wake(primary);
+        }
+        Fault::StandbyStopped => {
+            world.postgres().stop(1);
+            for_a_while(500, 3_000);
+            world.postgres().wake(1);
+        }
+        Fault::StandbyPromoted => {
+            world.postgres().kill(0);
+            world.postgres().promote(1);
+            world.primary = 1;
         }
         Fault::LinksCut => {
             world.nodes[n].links.set_both(Flow::Stall);
@@ -176,7 +262,7 @@ fn over_us(start_us: u64, rounds_us: &[u64]) -> u64 {
 }
 
 /// Divides the history by partition, and searches each.
-fn judge(notes: Vec<Noted>, rounds_us: &[u64], struck: &BTreeMap<Fault, usize>, played: Duration) {
+fn judge(place: &str, notes: Vec<Noted>, rounds_us: &[u64], struck: &BTreeMap<Fault, usize>, played: Duration) {
     let mut places: BTreeMap<(Kind, String), u32> = BTreeMap::new();
     for noted in &notes {
         if let Some(partition) = noted.partition {
@@ -212,7 +298,7 @@ fn judge(notes: Vec<Noted>, rounds_us: &[u64], struck: &BTreeMap<Fault, usize>, 
     }
     let kinds: Vec<String> = struck.iter().map(|(fault, times)| format!("{fault:?} {times}")).collect();
     report(format_args!(
-        "cluster: {answered} answers of three nodes on three etcd members and {unknown} of unknown outcome, {CLIENTS} \
+        "cluster: {answered} answers of three nodes on {place} and {unknown} of unknown outcome, {CLIENTS} \
          clients, {} faults ({}), {:.0} s; {worlds} worlds searched in {:.1} s in {} partitions, all of it can be true",
         struck.values().sum::<usize>(),
         kinds.join(", "),

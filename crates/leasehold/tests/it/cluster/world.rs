@@ -1,10 +1,10 @@
-//! Three nodes on three etcd members, every connection through a proxy: from each node to each member, between nodes, and
-//! between members.
+//! Three nodes on a real store (three etcd members, one PostgreSQL, or one with a standby), every connection through a
+//! proxy: from each node to each server of the store, between nodes, and between the servers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use leasehold_testbed::{Etcd, EtcdOptions, Flow, Proxy, Way, free_port};
+use leasehold_testbed::{Etcd, EtcdOptions, Flow, Postgres, Proxy, Way, free_port};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -12,8 +12,33 @@ use crate::support::{Client, Launch, PATIENCE, Server, leasehold, output_of, unt
 
 pub(super) const NODES: usize = 3;
 
+/// The store of a cluster.
+pub(super) enum Backing {
+    Etcd(Etcd),
+    Postgres(Postgres),
+}
+
+impl Backing {
+    fn servers(&self) -> Vec<SocketAddr> {
+        match self {
+            Backing::Etcd(etcd) => etcd.members().iter().map(|member| member.client).collect(),
+            Backing::Postgres(postgres) => postgres.servers().iter().map(|server| server.addr).collect(),
+        }
+    }
+
+    fn address(&self, servers: &[SocketAddr]) -> String {
+        let hosts = servers.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Backing::Etcd(_) => format!("etcd://{hosts}/test"),
+            Backing::Postgres(_) => format!("postgres://postgres@{hosts}/postgres"),
+        }
+    }
+}
+
 pub(super) struct World {
-    pub(super) etcd: Etcd,
+    pub(super) backing: Backing,
+    /// The server of PostgreSQL that takes writes.
+    pub(super) primary: usize,
     pub(super) nodes: Vec<Node>,
     /// Processes started so far.
     pub(super) lives: usize,
@@ -22,7 +47,7 @@ pub(super) struct World {
 pub(super) struct Node {
     pub(super) server: Option<Server>,
     pub(super) life: usize,
-    /// To each member.
+    /// To each server of the store.
     store: Vec<Proxy>,
     /// In front of it for the other nodes.
     pub(super) links: Proxy,
@@ -31,15 +56,19 @@ pub(super) struct Node {
 
 impl World {
     pub(super) fn start() -> World {
-        let etcd = Etcd::start(EtcdOptions { members: 3, has_peer_proxies: true, ..EtcdOptions::default() });
+        let options = EtcdOptions { members: 3, has_peer_proxies: true, ..EtcdOptions::default() };
+        World::on(Backing::Etcd(Etcd::start(options)))
+    }
+
+    pub(super) fn on(backing: Backing) -> World {
         let node = || {
             let peer_port = free_port();
-            let store = etcd.members().iter().map(|member| Proxy::start(member.client)).collect();
+            let store = backing.servers().into_iter().map(Proxy::start).collect();
             let links = Proxy::start(SocketAddr::from(([127, 0, 0, 1], peer_port)));
             Node { server: None, life: 0, store, links, peer_port }
         };
         let nodes = (0..NODES).map(|_| node()).collect();
-        let mut world = World { etcd, nodes, lives: 0 };
+        let mut world = World { backing, primary: 0, nodes, lives: 0 };
         for n in 0..NODES {
             world.launch(n);
         }
@@ -50,8 +79,7 @@ impl World {
     /// Starts a node and waits until it serves.
     pub(super) fn launch(&mut self, n: usize) {
         let node = &self.nodes[n];
-        let hosts: Vec<String> = node.store.iter().map(|proxy| proxy.addr().to_string()).collect();
-        let store = format!("etcd://{}/test", hosts.join(","));
+        let store = self.backing.address(&node.store.iter().map(Proxy::addr).collect::<Vec<_>>());
         let listen = format!("127.0.0.1:{}", node.peer_port);
         let advertise = node.links.addr().to_string();
         let launch = Launch::with(&["--listen", "127.0.0.1:0", "--store", &store, "--peer-listen", &listen]);
@@ -112,10 +140,29 @@ impl World {
 
     /// The operator has a node give its partitions away, or lets it have some again.
     pub(super) fn drain(&self, n: usize, is_draining: bool) {
-        let store = format!("etcd://{}/test", self.etcd.hosts());
+        let store = self.address();
         let (word, address) = (if is_draining { "drain" } else { "undrain" }, self.nodes[n].links.addr().to_string());
         let output = output_of(leasehold().args(["cluster", word, &address, "--store", &store]));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The address of the store, past all proxies.
+    pub(super) fn address(&self) -> String {
+        self.backing.address(&self.backing.servers())
+    }
+
+    pub(super) fn etcd(&mut self) -> &mut Etcd {
+        match &mut self.backing {
+            Backing::Etcd(etcd) => etcd,
+            Backing::Postgres(_) => panic!("the store is on PostgreSQL"),
+        }
+    }
+
+    pub(super) fn postgres(&mut self) -> &mut Postgres {
+        match &mut self.backing {
+            Backing::Etcd(_) => panic!("the store is on etcd"),
+            Backing::Postgres(postgres) => postgres,
+        }
     }
 
     /// Treats what goes between a node and the store so, one way or both.
