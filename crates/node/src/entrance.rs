@@ -6,12 +6,14 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use leasehold_cluster::{AskAnswer, Message, Meta, Node, Op, Out, Partitions, PeerAddress, SharedStore};
 use leasehold_engine::{ClaimId, Reply, Time};
 use leasehold_journal::{Clocks, Denial, Epoch, Position, Request};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
 
 use crate::counts::NodeCounts;
 use crate::outgoing::Outgoing;
@@ -78,6 +80,8 @@ pub(crate) struct Inner {
     callers: HashMap<u64, Caller>,
     next_caller: u64,
     pub(crate) links: BTreeMap<PeerAddress, Arc<Outgoing>>,
+    /// The last time that the node was promised to be woken at.
+    wakes_at_us: u64,
     /// The number of the last link with each peer.
     pub(crate) link_numbers: BTreeMap<PeerAddress, u64>,
 }
@@ -100,6 +104,8 @@ struct Caller {
 struct Wants {
     answers: Vec<(Caller, AskAnswer)>,
     ops: Vec<(u64, Op)>,
+    /// The node is to be woken after so long.
+    wake_us: Option<u64>,
     has_ended: bool,
 }
 
@@ -120,6 +126,7 @@ impl Shared {
                 callers: HashMap::new(),
                 next_caller: 0,
                 links: BTreeMap::new(),
+                wakes_at_us: 0,
                 link_numbers: BTreeMap::new(),
             }),
             address,
@@ -171,14 +178,18 @@ impl Shared {
             let mut inner = self.lock();
             let clocks = self.clock.read();
             let done = act(&mut inner, clocks);
-            (done, self.gather(&mut inner))
+            (done, self.gather(&mut inner, clocks))
         };
         self.carry_out(wants);
         done
     }
 
-    fn gather(&self, inner: &mut Inner) -> Wants {
+    fn gather(&self, inner: &mut Inner, clocks: Clocks) -> Wants {
         let mut wants = Wants::default();
+        if let Some(at_us) = inner.node.gathers_until_us().filter(|at_us| *at_us != inner.wakes_at_us) {
+            inner.wakes_at_us = at_us;
+            wants.wake_us = Some(at_us.saturating_sub(clocks.mono_us));
+        }
         while let Some(out) = inner.node.poll() {
             match out {
                 Out::Store(number, op) => wants.ops.push((number, op)),
@@ -220,6 +231,13 @@ impl Shared {
             for (number, op) in wants.ops.drain(..) {
                 (self.call_store)(Arc::clone(self), number, op);
             }
+            if let Some(after_us) = wants.wake_us {
+                let shared = Arc::clone(self);
+                self.runtime.spawn(async move {
+                    sleep(Duration::from_micros(after_us)).await;
+                    shared.act(|inner, clocks| inner.node.wake(clocks));
+                });
+            }
             if wants.has_ended {
                 self.state.send_modify(|state| state.has_ended = true);
             }
@@ -239,7 +257,7 @@ impl Shared {
                 for (partition, claim) in untold {
                     inner.node.undelivered(clocks, partition, claim);
                 }
-                self.gather(&mut inner)
+                self.gather(&mut inner, clocks)
             };
         }
     }

@@ -77,11 +77,7 @@ async fn read(shared: &Arc<Shared>, from: impl AsyncRead + Unpin, peer: &PeerAdd
         if messages.is_empty() {
             continue;
         }
-        shared.act(|inner, clocks| {
-            for message in messages {
-                inner.node.handle_message(clocks, peer, number, message);
-            }
-        });
+        shared.act(|inner, clocks| inner.node.handle_messages(clocks, peer, number, messages));
     }
     Ok(())
 }

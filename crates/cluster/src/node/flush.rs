@@ -99,7 +99,7 @@ impl Node {
         if self.unsaved.is_empty() || self.appending.is_some() || self.life.is_none() {
             return;
         }
-        if clocks.mono_us < self.append_at_us {
+        if clocks.mono_us < self.append_at_us || self.gathers(clocks) {
             return;
         }
         let mut appends = Vec::new();
@@ -127,6 +127,7 @@ impl Node {
         }
         self.unsaved.extend(left);
         if !appends.is_empty() {
+            self.gathering.sent(clocks.mono_us);
             self.appending = Some(self.ask_store(Op::Append(appends)));
         }
     }

@@ -16,6 +16,7 @@ mod agreement;
 mod checkpoint;
 mod desk;
 mod flush;
+mod gather;
 mod look;
 mod moves;
 mod past;
@@ -38,6 +39,7 @@ use crate::relay::Relay;
 use crate::store::{Birth, SharedError};
 use agreement::Agreement;
 use desk::{Desk, Peers};
+use gather::Gathering;
 use look::Watched;
 use moves::Moves;
 pub use moves::{MoveCause, PartitionMove};
@@ -124,6 +126,7 @@ pub struct Node {
     appending: Option<u64>,
     /// Appends that came to nothing are not repeated before.
     append_at_us: u64,
+    gathering: Gathering,
     moved_at_us: u64,
     /// Seats where something may have happened since the last flush.
     touched: Vec<usize>,
@@ -189,6 +192,7 @@ impl Node {
             confirm_at_us: 0,
             appending: None,
             append_at_us: 0,
+            gathering: Gathering::default(),
             moved_at_us: 0,
             touched: Vec::new(),
             unsaved: BTreeSet::new(),
@@ -265,10 +269,33 @@ impl Node {
 
     /// A message came by the link of this number.
     pub fn handle_message(&mut self, clocks: Clocks, peer: &PeerAddress, link: u64, message: Message) {
+        self.handle_messages(clocks, peer, link, [message]);
+    }
+
+    /// Messages came together by the link of this number.
+    pub fn handle_messages(
+        &mut self,
+        clocks: Clocks,
+        peer: &PeerAddress,
+        link: u64,
+        messages: impl IntoIterator<Item = Message>,
+    ) {
         let peer = self.peers.number(peer);
-        if self.peers.hears(peer, link) {
-            self.hear(clocks, peer, link, message);
+        for message in messages {
+            if self.peers.hears(peer, link) {
+                self.hear(clocks, peer, link, message);
+            }
         }
+        self.flush(clocks);
+    }
+
+    /// Until when the next transaction waits for callers. Call [`Node::wake`] then.
+    pub fn gathers_until_us(&self) -> Option<u64> {
+        self.gathering.until_us()
+    }
+
+    /// Callers have been waited for long enough.
+    pub fn wake(&mut self, clocks: Clocks) {
         self.flush(clocks);
     }
 

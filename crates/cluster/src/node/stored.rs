@@ -87,6 +87,7 @@ impl Node {
             (Asked::LetGo(reign), result) => self.let_go(clocks, reign, &result),
             (Asked::Append(reigns), Ok(Done::Landings(landings))) => {
                 self.appending = None;
+                self.gathering.landed(clocks.mono_us, self.held());
                 for (reign, landing) in reigns.iter().zip(landings) {
                     self.landed(clocks, reign, &landing);
                 }

@@ -125,6 +125,14 @@ impl ClusterWorld {
         Ok(())
     }
 
+    pub(super) fn wake(&mut self, n: usize, boot: u64) -> Result<(), Violation> {
+        let machine = &self.machines[n];
+        if machine.boot != boot || machine.node.is_none() || self.now_us < machine.paused_until_us {
+            return Ok(());
+        }
+        self.drive(n, Node::wake)
+    }
+
     /// Does something with a node, and carries out what it wants.
     pub(super) fn drive(&mut self, n: usize, act: impl FnOnce(&mut Node, Clocks)) -> Result<(), Violation> {
         let clocks = self.clocks(n);
@@ -134,7 +142,12 @@ impl ClusterWorld {
         while let Some(out) = node.poll() {
             wants.push(out);
         }
+        let wake_us = node.gathers_until_us();
         self.machines[n].node = Some(node);
+        if let Some(until_us) = wake_us {
+            let (at_us, boot) = (until_us + self.machines[n].behind_us, self.machines[n].boot);
+            self.at(at_us, Event::Wake { machine: n, boot });
+        }
         for out in wants {
             match out {
                 Out::Store(op, asked) => self.ask_store(n, op, asked),

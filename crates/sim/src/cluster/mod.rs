@@ -103,6 +103,11 @@ enum Event {
         link: u64,
         message: Box<Message>,
     },
+    /// A node has waited for callers for long enough.
+    Wake {
+        machine: usize,
+        boot: u64,
+    },
     Link {
         of: usize,
         peer: usize,
@@ -309,6 +314,7 @@ impl ClusterWorld {
         match event {
             Event::Start { machine } => self.start(machine),
             Event::Tick { machine, boot } => self.tick(machine, boot),
+            Event::Wake { machine, boot } => self.wake(machine, boot),
             Event::Arrive { machine, boot, op, asked, is_heard } => self.arrive(machine, boot, op, &asked, is_heard),
             Event::Reply { machine, boot, op, result } => self.reply(machine, boot, op, *result),
             Event::Deliver { from, to, boots, link, message } => self.deliver(from, to, boots, link, *message),
