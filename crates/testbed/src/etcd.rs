@@ -165,11 +165,13 @@ impl Etcd {
 
     /// The member that leads, as members that run and say so tell.
     pub fn leader(&self) -> usize {
-        wait_for("leader", || {
-            self.members.iter().position(|member| {
-                member.asked("/metrics").is_some_and(|text| text.lines().any(|line| line == "etcd_server_is_leader 1"))
-            })
-        })
+        wait_for("leader", || (0..self.members.len()).find(|at| self.is_leader(*at)))
+    }
+
+    /// Returns whether this member says that it leads.
+    pub fn is_leader(&self, at: usize) -> bool {
+        let text = self.members[at].asked("/metrics");
+        text.is_some_and(|text| text.lines().any(|line| line == "etcd_server_is_leader 1"))
     }
 
     /// The resident memory of all members together.

@@ -129,6 +129,33 @@ impl Client {
         statuses
     }
 
+    /// Asks the member that leads from now on, if it answers: what another one is asked, it passes on to the leader, which
+    /// costs a transaction a round trip and both of them time. `status` is what the present one says.
+    pub(crate) async fn go_to_leader(&self, status: &StatusResponse) {
+        let says_it_leads = |status: &StatusResponse, leader: u64| {
+            status.leader == leader && status.header.is_some_and(|header| header.member_id == leader)
+        };
+        let leader = status.leader;
+        if leader == 0 || says_it_leads(status, leader) {
+            return;
+        }
+        let present = self.shared.current.load(Ordering::Relaxed);
+        for at in (0..self.shared.endpoints.len()).filter(|at| *at != present) {
+            let status = timeout(self.attempt, self.attempt_at(at, &Unary(&StatusRequest {}))).await;
+            if let Ok(Ok(status)) = status
+                && says_it_leads(&status, leader)
+            {
+                let _ = self.shared.current.compare_exchange(present, at, Ordering::Relaxed, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// The number of the endpoint that is asked, in the order of the address.
+    pub fn asks_endpoint(&self) -> usize {
+        self.shared.current.load(Ordering::Relaxed)
+    }
+
     async fn persist<E: Exchange>(&self, patience: Duration, exchange: &E) -> Result<E::Answer, CallError> {
         let until = Instant::now() + patience;
         let mut reasons = vec![None; self.shared.endpoints.len()];

@@ -147,6 +147,11 @@ impl EtcdStore {
         self.inner.sizes()
     }
 
+    /// The number of the endpoint that is asked, in the order of the address: that of the leader, if it can be reached.
+    pub fn asks_endpoint(&self) -> usize {
+        self.inner.main.asks_endpoint()
+    }
+
     fn keep_up(&self) {
         let mut upkeep = lock(&self.upkeep);
         if upkeep.is_none() {

@@ -57,7 +57,7 @@ impl Compaction {
 }
 
 impl Inner {
-    /// Asks etcd for its size, and returns its revision.
+    /// Asks etcd for its size and who leads, and returns its revision.
     async fn look(&self) -> Option<u64> {
         let status = self.beats.call(&StatusRequest {}, PATIENCE).await.ok()?;
         let sizes = &self.sizes;
@@ -71,6 +71,7 @@ impl Inner {
             );
         }
         sizes.is_full.store(is_full, Ordering::Relaxed);
+        self.beats.go_to_leader(&status).await;
         Some(unsigned(status.header?.revision))
     }
 

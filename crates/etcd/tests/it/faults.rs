@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use leasehold_cluster::{Landing, Link, SharedError, SharedStore};
-use leasehold_etcd::Address;
+use leasehold_etcd::{Address, EtcdStore, EtcdUpkeep};
 use leasehold_testbed::{Etcd, EtcdOptions, Flow, Proxy, Way};
 
-use super::common::{Chain, SECOND, address, bury, joined, node, persist, read_all, runtime, settle, take};
+use super::common::{Chain, SECOND, address, birth, bury, joined, node, persist, read_all, runtime, settle, take};
 
 /// Proxies in front of each member.
 fn proxied(etcd: &Etcd) -> (Vec<Proxy>, Address) {
@@ -165,4 +165,45 @@ fn appends_go_on_while_members_come_and_go() {
         println!("partition {partition}: {} batches, the longest took {longest:?}", records.len());
     }
     println!("etcd store: {faults} faults of members, {batches} batches durable and there once");
+}
+
+#[test]
+fn the_member_that_leads_is_asked_and_another_one_while_it_cannot_be() {
+    let etcd = Etcd::three();
+    let (proxies, address) = proxied(&etcd);
+    let upkeep = EtcdUpkeep { look_every: Duration::from_millis(100), ..EtcdUpkeep::default() };
+    let asks = async |store: &EtcdStore, is_right: &dyn Fn(usize) -> bool| {
+        let began_at = Instant::now();
+        while !is_right(store.asks_endpoint()) {
+            assert!(began_at.elapsed() < 20 * SECOND, "it asks {}", store.asks_endpoint());
+            let _ = store.confirm().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    runtime().block_on(async {
+        let store = EtcdStore::with_upkeep(&address, upkeep).unwrap();
+        store.join(node(1), birth()).await.unwrap();
+        let leader = etcd.leader();
+        asks(&store, &|at| at == leader).await;
+        // It still leads, and this node does not reach it: others are asked, and stay to be.
+        proxies[leader].close();
+        asks(&store, &|at| at != leader).await;
+        for _ in 0..10 {
+            store.confirm().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_ne!(store.asks_endpoint(), leader);
+        }
+        proxies[leader].heal();
+        asks(&store, &|at| at == leader).await;
+        // Another one leads.
+        etcd.stop(leader);
+        let next = loop {
+            let next = (0..3).filter(|at| *at != leader).find(|at| etcd.is_leader(*at));
+            if let Some(next) = next {
+                break next;
+            }
+        };
+        asks(&store, &|at| at == next).await;
+        etcd.wake(leader);
+    });
 }
