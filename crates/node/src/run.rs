@@ -309,6 +309,10 @@ impl Shared {
                     self.state.send_modify(|state| state.refused = Some(why.clone()));
                 }
             }
+            // Without a record it cannot begin, and waiting makes no room.
+            Err(error @ SharedError::Full(_)) if *kind == Kind::Join && self.meta.get().is_none() => {
+                self.state.send_modify(|state| state.refused = Some(error.to_string()));
+            }
             Err(error @ (SharedError::Full(_) | SharedError::Damaged { .. })) => {
                 if self.set_error(Some(&error.to_string())) {
                     tracing::error!(target: "leasehold::cluster", %error, "the shared store fails");

@@ -1,10 +1,9 @@
 //! The wall clock steps by an hour, forward and back, while leases are held: they end neither early nor late, and only
 //! the times that are shown move. The server's wall clock is faked with libfaketime; its monotonic clock is left alone.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::support::{Client, Launch, machine_to_itself, random_uuid, report, until};
+use crate::support::{Client, FakeWall, Launch, machine_to_itself, random_uuid, report, until};
 
 const HOUR_S: i64 = 3_600;
 const TTL: Duration = Duration::from_secs(2);
@@ -13,16 +12,8 @@ const TTL: Duration = Duration::from_secs(2);
 fn a_wall_clock_that_steps_by_an_hour_moves_only_what_is_shown() {
     let _machine = machine_to_itself();
     let directory = tempfile::tempdir().unwrap();
-    let clock = FakeWall { file: directory.path().join("offset") };
-    clock.set(0);
-    let server = Launch::on(&directory.path().join("data"))
-        .env("LD_PRELOAD", libfaketime())
-        .env("FAKETIME_TIMESTAMP_FILE", &clock.file)
-        .env("FAKETIME_NO_CACHE", "1")
-        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .arg("--grace")
-        .arg("0s")
-        .start();
+    let clock = FakeWall::new(directory.path(), "offset");
+    let server = clock.govern(Launch::on(&directory.path().join("data"))).arg("--grace").arg("0s").start();
     let mut client = server.client();
     let pool = format!("/l/{}", random_uuid());
     client.call("PUT", &pool, "{\"count\":1}").unwrap().expect(200);
@@ -73,28 +64,4 @@ fn shows_an_end_near(shown: &serde_json::Value, offset_s: i64) {
     let now_s = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
     let ahead_s = shown.as_i64().unwrap() - (now_s + offset_s);
     assert!((-1..=3).contains(&ahead_s), "shown is {ahead_s} s ahead of a clock that is off by {offset_s} s");
-}
-
-/// The offset of the server's wall clock.
-struct FakeWall {
-    file: PathBuf,
-}
-
-impl FakeWall {
-    /// In one step, so that the server never reads half of it.
-    fn set(&self, offset_s: i64) {
-        let draft = self.file.with_extension("draft");
-        std::fs::write(&draft, format!("{offset_s:+}s")).unwrap();
-        std::fs::rename(&draft, &self.file).unwrap();
-    }
-}
-
-fn libfaketime() -> PathBuf {
-    let architectures = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut places = architectures.chain([PathBuf::from("/usr/lib"), PathBuf::from("/usr/local/lib")]);
-    let found = places.find_map(|place| {
-        let library = place.join("faketime/libfaketime.so.1");
-        Path::exists(&library).then_some(library)
-    });
-    found.expect("libfaketime is not installed: scripts/need.sh installs it, on Debian it is the package faketime")
 }

@@ -4,6 +4,7 @@
 //! partition. `LEASEHOLD_CLUSTER_FAULTS` asks for more than the usual number on etcd, `LEASEHOLD_POSTGRES_FAULTS` on
 //! PostgreSQL.
 
+mod bad_input;
 mod failover;
 mod went_back;
 mod world;
@@ -29,6 +30,9 @@ const OPERATIONS: u64 = 43_000;
 const POSTGRES_OPERATIONS: u64 = 500;
 const CLIENTS: usize = 8;
 const GRACE_US: u64 = 200_000;
+const HOUR_S: i64 = 3_600;
+/// Longer than a request is sent again by itself.
+const AWAY_LONG: Duration = Duration::from_secs(8);
 /// Longer than a failover.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(4);
 
@@ -39,7 +43,11 @@ enum Fault {
     NodeEnded,
     /// Of etcd.
     MemberKilled,
+    MemberStopped,
+    LeaderKilled,
     LeaderStopped,
+    LeaderCut,
+    LeaderOneWay,
     /// Of PostgreSQL.
     ServerKilled,
     ServerStopped,
@@ -52,20 +60,30 @@ enum Fault {
     StoreOneWay,
     RepliesLost,
     StoreAway,
+    StoreAwayLong,
+    ClockForward,
+    ClockBack,
 }
 
-const ON_ETCD: [Fault; 11] = [
+const ON_ETCD: [Fault; 18] = [
     Fault::NodeKilled,
     Fault::NodeStopped,
     Fault::NodeEnded,
     Fault::MemberKilled,
+    Fault::MemberStopped,
+    Fault::LeaderKilled,
     Fault::LeaderStopped,
+    Fault::LeaderCut,
+    Fault::LeaderOneWay,
     Fault::LinksCut,
     Fault::LinksOneWay,
     Fault::StoreCut,
     Fault::StoreOneWay,
     Fault::RepliesLost,
     Fault::StoreAway,
+    Fault::StoreAwayLong,
+    Fault::ClockForward,
+    Fault::ClockBack,
 ];
 
 const ON_POSTGRES: [Fault; 11] = [
@@ -187,6 +205,31 @@ fn strike(world: &mut World, service: &Service, fault: Fault) {
             for_a_while(200, 1_500);
             world.etcd().restart(member);
         }
+        Fault::MemberStopped => {
+            let leader = world.etcd().leader();
+            let member = (leader + rand::random_range(1..3)) % 3;
+            world.etcd().stop(member);
+            for_a_while(500, 2_500);
+            world.etcd().wake(member);
+        }
+        Fault::LeaderKilled => {
+            let leader = world.etcd().leader();
+            world.etcd().kill(leader);
+            for_a_while(200, 1_500);
+            world.etcd().restart(leader);
+        }
+        Fault::LeaderCut | Fault::LeaderOneWay => {
+            let leader = world.etcd().leader();
+            let proxy = world.etcd().members()[leader].peer_proxy.as_ref().unwrap();
+            let way = if rand::random() { Way::Request } else { Way::Reply };
+            if fault == Fault::LeaderCut {
+                proxy.set_both(Flow::Stall);
+            } else {
+                proxy.set(way, Flow::Stall);
+            }
+            for_a_while(500, 3_000);
+            proxy.heal();
+        }
         Fault::LeaderStopped => {
             let leader = world.etcd().leader();
             world.etcd().stop(leader);
@@ -246,12 +289,11 @@ fn strike(world: &mut World, service: &Service, fault: Fault) {
                 for_a_while(20, 200);
             }
         }
-        Fault::StoreAway => {
-            (0..NODES).for_each(|n| world.store_flow(n, None, Flow::Stall));
-            for_a_while(500, 4_000);
-            (0..NODES).for_each(|n| world.cut_store(n));
-            (0..NODES).for_each(|n| world.store_flow(n, None, Flow::Pass));
-        }
+        Fault::StoreAway => world.store_away(Duration::from_millis(rand::random_range(500..4_000))),
+        Fault::StoreAwayLong => world.store_away(AWAY_LONG),
+        // It stays so for the next faults, or until it steps again.
+        Fault::ClockForward => world.nodes[n].wall.set(HOUR_S),
+        Fault::ClockBack => world.nodes[n].wall.set(-HOUR_S),
     }
 }
 

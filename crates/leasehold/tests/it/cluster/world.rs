@@ -7,8 +7,9 @@ use std::time::Duration;
 use leasehold_testbed::{Etcd, EtcdOptions, Flow, Postgres, Proxy, Way, free_port};
 use rustix::process::Signal;
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::support::{Client, Launch, PATIENCE, Server, leasehold, output_of, until};
+use crate::support::{Client, FakeWall, Launch, PATIENCE, Server, leasehold, output_of, until};
 
 pub(super) const NODES: usize = 3;
 
@@ -42,6 +43,9 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     /// Processes started so far.
     pub(super) lives: usize,
+    arguments: &'static [&'static str],
+    /// The files of the nodes' clocks.
+    _clocks: TempDir,
 }
 
 pub(super) struct Node {
@@ -51,24 +55,37 @@ pub(super) struct Node {
     store: Vec<Proxy>,
     /// In front of it for the other nodes.
     pub(super) links: Proxy,
+    /// Its wall clock.
+    pub(super) wall: FakeWall,
     peer_port: u16,
 }
 
 impl World {
     pub(super) fn start() -> World {
+        World::start_with(&[])
+    }
+
+    /// On etcd, with these arguments for each node.
+    pub(super) fn start_with(arguments: &'static [&'static str]) -> World {
         let options = EtcdOptions { members: 3, has_peer_proxies: true, ..EtcdOptions::default() };
-        World::on(Backing::Etcd(Etcd::start(options)))
+        World::made(Backing::Etcd(Etcd::start(options)), arguments)
     }
 
     pub(super) fn on(backing: Backing) -> World {
-        let node = || {
+        World::made(backing, &[])
+    }
+
+    fn made(backing: Backing, arguments: &'static [&'static str]) -> World {
+        let clocks = TempDir::new().unwrap();
+        let node = |n: usize| {
             let peer_port = free_port();
             let store = backing.servers().into_iter().map(Proxy::start).collect();
             let links = Proxy::start(SocketAddr::from(([127, 0, 0, 1], peer_port)));
-            Node { server: None, life: 0, store, links, peer_port }
+            let wall = FakeWall::new(clocks.path(), &format!("node{n}"));
+            Node { server: None, life: 0, store, links, wall, peer_port }
         };
-        let nodes = (0..NODES).map(|_| node()).collect();
-        let mut world = World { backing, primary: 0, nodes, lives: 0 };
+        let nodes = (0..NODES).map(node).collect();
+        let mut world = World { backing, primary: 0, nodes, lives: 0, arguments, _clocks: clocks };
         for n in 0..NODES {
             world.launch(n);
         }
@@ -83,7 +100,8 @@ impl World {
         let listen = format!("127.0.0.1:{}", node.peer_port);
         let advertise = node.links.addr().to_string();
         let launch = Launch::with(&["--listen", "127.0.0.1:0", "--store", &store, "--peer-listen", &listen]);
-        let server = launch.arg("--advertise").arg(&advertise).arg("--grace").arg("200ms").start();
+        let launch = node.wall.govern(launch).arg("--advertise").arg(&advertise).arg("--grace").arg("200ms");
+        let server = self.arguments.iter().fold(launch, |launch, argument| launch.arg(argument)).start();
         self.lives += 1;
         self.nodes[n].life = self.lives;
         self.nodes[n].server = Some(server);
@@ -99,6 +117,14 @@ impl World {
             });
             let served: usize = statuses.iter().map(|status| served(status).len()).sum();
             (is_whole && served == statuses[0]["partitions"].as_array().unwrap().len()).then_some(())
+        });
+    }
+
+    /// Waits until partitions are divided among the nodes, some seconds after the last of them has joined.
+    pub(super) fn divide(&self) {
+        until("the partitions are divided", PATIENCE * 2, || {
+            let has_share = |n| self.status(n).is_some_and(|status| served(&status).len() >= 2);
+            (0..NODES).all(has_share).then_some(())
         });
     }
 
@@ -173,6 +199,24 @@ impl World {
                 None => proxy.set_both(flow),
             }
         }
+    }
+
+    /// The store answers no node for so long.
+    pub(super) fn store_away(&self, length: Duration) {
+        (0..NODES).for_each(|n| self.store_flow(n, None, Flow::Stall));
+        std::thread::sleep(length);
+        (0..NODES).for_each(|n| self.cut_store(n));
+        (0..NODES).for_each(|n| self.store_flow(n, None, Flow::Pass));
+    }
+
+    /// The revision of etcd: each write makes it one more.
+    pub(super) fn revision(&self) -> u64 {
+        let mut command = std::process::Command::new("etcdctl");
+        let hosts = format!("--endpoints={}", self.backing.servers()[0]);
+        let output = output_of(command.env("ETCDCTL_API", "3").args([&hosts, "endpoint", "status", "-w", "json"]));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        status[0]["Status"]["header"]["revision"].as_u64().unwrap()
     }
 
     pub(super) fn cut_store(&self, n: usize) {

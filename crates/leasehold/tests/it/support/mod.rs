@@ -4,6 +4,7 @@ mod client;
 mod raw_h2;
 mod server;
 mod stream;
+mod wall;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -14,6 +15,7 @@ pub(crate) use client::{Client, Position, Response};
 pub(crate) use raw_h2::{Came, RawH2};
 pub(crate) use server::{Ended, Launch, Server, leasehold, output_of};
 pub(crate) use stream::EventStream;
+pub(crate) use wall::FakeWall;
 
 /// Long enough that no machine is too slow for it, short enough that a test that hangs fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
