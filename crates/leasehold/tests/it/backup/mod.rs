@@ -211,7 +211,7 @@ fn without_a_name_the_data_is_where_serve_would_have_it() {
     let (code, said) = run(&["restore", "--from", "copy.db"], Some(("LEASEHOLD_DATA", "elsewhere")));
     assert_eq!((code, said.contains("restored to elsewhere")), (Some(0), true), "{said}");
     let (code, said) = run(&["check"], Some(("LEASEHOLD_MEMORY", "true")));
-    assert_eq!((code, said.contains("--data is needed")), (Some(2), true), "{said}");
+    assert_eq!((code, said.contains("--data or --store is needed")), (Some(2), true), "{said}");
 }
 
 #[test]
