@@ -374,6 +374,10 @@ fn is_repeatable(command: &Command, passed_us: u64) -> bool {
         | Command::Inspect { .. } => true,
         Command::Configure { .. }
         | Command::Unconfigure { .. }
+        | Command::NameSlots(_)
+        | Command::Pause { .. }
+        | Command::Resume { .. }
+        | Command::ServeSlot { .. }
         | Command::Return { .. }
         | Command::Unlock { .. }
         | Command::Spend(_)

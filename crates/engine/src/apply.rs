@@ -23,6 +23,9 @@ impl State {
                 let resource = self.resource_mut(rix);
                 resource.capacity = *capacity;
                 resource.configured = true;
+                if resource.fittings().is_some() {
+                    self.refit(rix, |fittings| fittings.cut(*capacity));
+                }
             }
             Change::Labeled { resource, label } => {
                 let rix = self.resource(resource).expect("only a known resource is labeled");
@@ -31,6 +34,10 @@ impl State {
             Change::Unconfigured { resource } => {
                 let rix = self.resource(resource).expect("only a known resource is unconfigured");
                 self.set_label(rix, None);
+                if self.resources[rix].fittings().is_some() {
+                    let keeps_pause = resource.kind() != Kind::Pool;
+                    self.refit(rix, |fittings| fittings.unconfigure(keeps_pause));
+                }
                 let resource = self.resource_mut(rix);
                 resource.capacity = crate::state::default_capacity(resource.key.kind());
                 resource.configured = false;
@@ -87,6 +94,25 @@ impl State {
                 self.unretain(cix);
                 self.vacate(cix);
                 self.remove_claim(cix);
+            }
+            Change::Paused { resource, reason, until } => {
+                let rix = self.ensure_resource(resource);
+                self.refit(rix, |fittings| fittings.pause(now, reason, *until));
+            }
+            Change::Resumed { resource } => {
+                let rix = self.resource(resource).expect("only a known resource is resumed");
+                self.refit(rix, |fittings| fittings.pause = None);
+                self.drop_resource_if_unused(rix);
+            }
+            Change::SlotServed { resource, slot, out } => {
+                let rix = self.ensure_resource(resource);
+                assert!(*slot < self.resources[rix].capacity, "a slot is below the capacity");
+                self.refit(rix, |fittings| fittings.serve_slot(now, *slot, out.as_ref()));
+                self.drop_resource_if_unused(rix);
+            }
+            Change::SlotsNamed { resource, slots } => {
+                let rix = self.resource(resource).expect("only a known resource has names for its slots");
+                self.refit(rix, |fittings| fittings.name_slots(slots.as_ref()));
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::fittings::NamedSlot;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Time;
 
@@ -104,6 +105,36 @@ pub enum Change {
     Forgotten {
         /// The ended claim, or the last holder of a lapsed lock.
         claim: ClaimId,
+    },
+    /// No slot of a resource is granted from now on.
+    Paused {
+        /// A resource of any kind.
+        resource: ResourceKey,
+        /// Why, for people to read.
+        reason: Arc<str>,
+        /// When the pause ends by itself; `Time::NEVER` if it does not.
+        until: Time,
+    },
+    /// The pause of a resource is over.
+    Resumed {
+        /// The resource that was paused.
+        resource: ResourceKey,
+    },
+    /// A slot is out of service from now on, or back in service.
+    SlotServed {
+        /// A pool or a claimed resource.
+        resource: ResourceKey,
+        /// The number of the slot.
+        slot: u32,
+        /// Why it is out of service; `None` when it is back.
+        out: Option<Arc<str>>,
+    },
+    /// The slots of a resource got names and data, or lost them.
+    SlotsNamed {
+        /// A resource that was given a capacity.
+        resource: ResourceKey,
+        /// One of each slot.
+        slots: Option<Arc<[NamedSlot]>>,
     },
 }
 

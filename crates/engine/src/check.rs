@@ -59,7 +59,7 @@ impl State {
             }
             assert!(resource.ranks().is_some() || resource.waiting < RANKED_FROM, "a long queue has ranks");
             if !queue.is_empty() {
-                let free = resource.slots.lowest_free(resource.capacity);
+                let free = resource.free_slot();
                 assert!(free.is_none(), "L1: slot {free:?} of {:?} is free and a claim waits", resource.key);
             }
             in_queues += queue.len();
@@ -70,7 +70,12 @@ impl State {
     fn check_census(&self) {
         let mut census = [KindTotals::default(); 3];
         for (_, resource) in self.resources.iter() {
-            census[resource.key.kind() as usize].resources += 1;
+            let counted = &mut census[resource.key.kind() as usize];
+            counted.resources += 1;
+            if let Some(fittings) = resource.fittings() {
+                counted.paused += usize::from(fittings.pause.is_some());
+                counted.out_of_service += fittings.out_of_service.len();
+            }
         }
         for (_, claim) in self.claims.iter() {
             let counted = &mut census[self.kind(claim.resource) as usize];
@@ -129,10 +134,23 @@ impl State {
         assert_eq!(self.by_client.len(), lock_waiters, "only who waits for a lock is found by name");
         let indexed = self.claims.iter().filter(|(_, claim)| claim.indexed_at != Time::NEVER).count();
         assert_eq!(indexed, self.deadlines.len(), "no deadline without its claim");
+        let mut ends = 0;
         for (rix, resource) in self.resources.iter() {
             assert_eq!(self.by_key.get(&resource.key), Some(&rix), "a resource is found by its key");
             assert_eq!(referring.get(&rix).copied().unwrap_or(0), resource.claims, "references are counted right");
-            assert!(resource.configured || resource.claims > 0, "nothing is kept without a need");
+            let is_needed = resource.configured || resource.claims > 0 || resource.fittings().is_some();
+            assert!(is_needed, "nothing is kept without a need");
+            let Some(fittings) = resource.fittings() else { continue };
+            assert!(!fittings.is_empty(), "a resource without fittings has no room for them");
+            let is_below = fittings.out_of_service.keys().all(|&slot| slot < resource.capacity);
+            assert!(is_below, "S20: only slots below the capacity are out of service");
+            let are_all = fittings.slots.as_ref().is_none_or(|slots| slots.len() == resource.capacity as usize);
+            assert!(are_all, "S21: every slot has a name, or none");
+            if let Some(pause) = fittings.pause.as_ref().filter(|pause| pause.until != Time::NEVER) {
+                ends += 1;
+                assert!(self.pauses.contains(&(pause.until, rix)), "L3: the end of a pause is looked at in time");
+            }
         }
+        assert_eq!(ends, self.pauses.len(), "no end without its pause");
     }
 }

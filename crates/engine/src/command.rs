@@ -4,6 +4,7 @@ use std::ops::{Add, RangeInclusive};
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey, Particulars};
+use crate::fittings::NamedSlot;
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::time::Wall;
 
@@ -157,6 +158,45 @@ pub enum Command {
         /// The resource to show.
         resource: ResourceKey,
     },
+    /// Give a resource a capacity, and its slots names and data.
+    NameSlots(Box<NameSlots>),
+    /// Grant no slot of this resource until it is resumed. Leases, renewals, returns and queues go on.
+    Pause {
+        /// A resource of any kind.
+        resource: ResourceKey,
+        /// Why, for people to read.
+        reason: Arc<str>,
+        /// How long, in service time; until it is resumed if `None`.
+        for_us: Option<u64>,
+    },
+    /// End the pause of a resource.
+    Resume {
+        /// A resource of any kind.
+        resource: ResourceKey,
+    },
+    /// Take a slot out of service, or back into service. Its holder keeps it.
+    ServeSlot {
+        /// A pool or a claimed resource.
+        resource: ResourceKey,
+        /// The number of the slot.
+        slot: u32,
+        /// Why it is out of service; `None` takes it back into service.
+        out: Option<Arc<str>>,
+    },
+}
+
+/// A capacity with names for the slots.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NameSlots {
+    /// A pool or a claimed resource.
+    pub resource: ResourceKey,
+    /// Its number of slots: the number of names, where there are names.
+    pub capacity: u32,
+    /// The names and data of the slots; `None` takes the names away.
+    pub slots: Option<Arc<[NamedSlot]>>,
+    /// The name that people see in place of a pool's id.
+    pub label: Labeling,
 }
 
 /// A request for a slot: a borrow, a claim or a lock.

@@ -68,6 +68,25 @@ pub enum What {
     },
     /// The resource lost its registration.
     Unconfigured,
+    /// No slot of the resource is granted from now on.
+    Paused {
+        /// Why.
+        reason: Arc<str>,
+        /// How long, in service time; until it is resumed if `None`.
+        for_us: Option<u64>,
+    },
+    /// The pause of the resource is over.
+    Resumed {
+        /// How long it lasted.
+        paused_us: u64,
+    },
+    /// A slot is out of service from now on, or back in service.
+    SlotServed {
+        /// The number of the slot.
+        slot: u32,
+        /// Why it is out of service; `None` when it is back.
+        out: Option<Arc<str>>,
+    },
     /// A claim stands in the queue.
     Queued,
     /// A claim got a slot.

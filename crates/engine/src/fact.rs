@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::change::{Ending, IdempotencyKey, Lease, Particulars};
+use crate::fittings::Fittings;
 use crate::holds::Holds;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::{Moment, Time};
@@ -43,6 +44,8 @@ pub struct ResourceFact {
     pub label: Option<Arc<str>>,
     /// How long its slots were held.
     pub holds: Holds,
+    /// Its fittings; `None` where it has none.
+    pub fittings: Option<Box<Fittings>>,
 }
 
 /// A claim in full: everything that a restored engine needs to go on with it.

@@ -50,7 +50,7 @@
 //!
 //! After every step ([`Engine::check`] asserts them): at most `capacity` holders of a resource, unless the capacity was
 //! lowered, and then no grants; every holder in a slot of its own; tokens strictly increase; no free slot while a claim
-//! waits; queues in order of creation.
+//! waits, unless the resource is paused or the slot is out of service; queues in order of creation.
 
 #![warn(missing_docs)]
 
@@ -79,6 +79,7 @@ mod command;
 mod decide;
 mod effect;
 mod fact;
+mod fittings;
 mod holds;
 mod ids;
 pub mod limits;
@@ -94,11 +95,12 @@ mod view;
 
 pub use change::{Change, Claimed, Ending, IdempotencyKey, Lease, Particulars};
 pub use command::{
-    Acquire, ClaimFilter, ClaimQuery, Command, KeyReuse, Labeling, Options, Owned, Patience, Quota, Renewal, Revocable,
-    Spend, StatusFilter, Update, Wish,
+    Acquire, ClaimFilter, ClaimQuery, Command, KeyReuse, Labeling, NameSlots, Options, Owned, Patience, Quota, Renewal,
+    Revocable, Spend, StatusFilter, Update, Wish,
 };
 pub use effect::{Effect, Grant, Names, What};
 pub use fact::{ClaimFact, Counters, Fact, ResourceFact, Status};
+pub use fittings::{Fittings, FittingsView, NamedSlot, OutOfService, OutOfServiceView, Pause, PauseView, SlotView};
 pub use holds::Holds;
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
@@ -367,6 +369,8 @@ impl Sum for Totals {
                 sum.resources += one.resources;
                 sum.holding += one.holding;
                 sum.waiting += one.waiting;
+                sum.paused += one.paused;
+                sum.out_of_service += one.out_of_service;
             }
             sum.state_bytes += one.state_bytes;
             sum.state_bytes_used += one.state_bytes_used;
@@ -390,6 +394,10 @@ pub struct KindTotals {
     pub resources: usize,
     /// Claims that hold a slot. A lock in grace is held, a lapsed one is not.
     pub holding: usize,
+    /// Resources that are paused.
+    pub paused: usize,
+    /// Slots that are out of service.
+    pub out_of_service: usize,
     /// Claims in a queue.
     pub waiting: usize,
 }

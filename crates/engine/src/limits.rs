@@ -6,6 +6,9 @@ pub const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The longest duration that a caller may name, about 31 years. It keeps every sum of times far from overflow.
 pub const DURATION_MAX_US: u64 = 1_000_000_000 * 1_000_000;
 
+/// The most slots of one resource that may be out of service one by one. A grant looks at all of them.
+pub const OUT_OF_SERVICE_MAX: usize = 1_000;
+
 /// The bounds that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

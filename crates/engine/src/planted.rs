@@ -45,6 +45,11 @@ bugs! {
     ConfirmIgnored,
     ConfirmationNotHeeded,
     UnattendedGrantConfirmed,
+    GrantedWhilePaused,
+    OutOfServiceGranted,
+    LostWakeUpOnResume,
+    PauseOutlivesItsEnd,
+    RenamedWhileHeld,
     // The engine remembers.
     JoinedNotSeen,
     TtlResetOnRestart,
@@ -53,6 +58,8 @@ bugs! {
     WaitNotInCheckpoint,
     AccountDrifts,
     HoldsNotInCheckpoint,
+    PauseNotInCheckpoint,
+    PayloadKept,
     // The partition answers.
     AckBeforeSync,
     ReadBeforeDurable,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::change::Ending;
+use crate::fittings::{FittingsView, NamedSlot, PauseView, SlotView};
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::survey::{FenceView, Inspection, SurveyPage};
 use crate::time::{Moment, Time, Wall};
@@ -53,6 +54,8 @@ pub enum Reply {
     Waiting(ClaimId),
     /// An empty answer, to commands that have no caller.
     Done,
+    /// `true` if there was a pause to end.
+    Resumed(bool),
 }
 
 /// The claim that spending a key ended.
@@ -99,6 +102,8 @@ pub struct HoldingView {
     pub holder: Option<ClaimView>,
     /// The claim that the key stands for, also after it ended.
     pub keyed: Option<ClaimView>,
+    /// Why nothing is granted, however many slots are free.
+    pub pause: Option<PauseView>,
 }
 
 /// A pool or a claimed resource, with its first holders and waiters.
@@ -121,6 +126,8 @@ pub struct ResourceView {
     pub queue: Vec<Holder>,
     /// The name that people see in place of its id.
     pub label: Option<Arc<str>>,
+    /// Its fittings; `None` where it has none.
+    pub fittings: Option<Box<FittingsView>>,
 }
 
 /// How much of a queue a view of a resource shows.
@@ -154,6 +161,8 @@ pub struct LeaseView {
     pub deadline: Time,
     /// The moment this view was taken, to count the rest of the lease from.
     pub now: Moment,
+    /// The name and data of its slot, where slots have names.
+    pub named: Option<Box<NamedSlot>>,
 }
 
 /// A lock, held or not.
@@ -164,6 +173,8 @@ pub struct LockView {
     pub job: Arc<str>,
     /// The last holder, while it is remembered.
     pub holder: Option<LockHolder>,
+    /// Why the lock is not granted, held or not.
+    pub pause: Option<Box<PauseView>>,
     /// The moment this view was taken, to count the rest of the lease from.
     pub now: Moment,
 }
@@ -237,6 +248,10 @@ pub struct ClaimView {
     pub wait_ttl_us: u64,
     /// Until its grant is confirmed: how long it lasts without; zero if it needs no confirmation.
     pub confirm_us: u64,
+    /// While it waits: why nothing is granted, however many slots are free.
+    pub pause: Option<Box<PauseView>>,
+    /// While it is active: its slot, where slots have names.
+    pub slot: Option<Box<SlotView>>,
     /// Its place in the order of creation, to page on from.
     pub order: u64,
     /// When this view was taken, to count the rest of the lease from.
@@ -295,24 +310,29 @@ impl Reply {
         let elapsed_us = now.at.since(since);
         match self {
             Reply::Lease(view) => view.now = now,
-            Reply::Lock(view, _) => view.now = now,
+            Reply::Lock(view, _) => {
+                view.now = now;
+                view.pause.iter_mut().for_each(|pause| pause.let_pass(elapsed_us));
+            }
+            Reply::Resource(view) => view.let_pass(elapsed_us),
+            Reply::Resources(page) => page.resources.iter_mut().for_each(|view| view.let_pass(elapsed_us)),
             Reply::Claim(view) => view.let_pass(elapsed_us),
             Reply::Holding(view) => {
                 let views = [&mut view.holder, &mut view.keyed];
                 views.into_iter().flatten().for_each(|view| view.let_pass(elapsed_us));
+                view.pause.iter_mut().for_each(|pause| pause.let_pass(elapsed_us));
             }
             Reply::Place(place) => place.seen.leave(since, now),
             Reply::Claims(page) => page.claims.iter_mut().for_each(|view| view.let_pass(elapsed_us)),
             Reply::Survey(page) => page.lines.iter_mut().for_each(|line| line.let_pass(elapsed_us)),
             Reply::Inspection(inspection) => inspection.let_pass(elapsed_us),
-            Reply::Resource(_)
-            | Reply::Unconfigured(_)
+            Reply::Unconfigured(_)
             | Reply::Returned(_)
             | Reply::Unlocked
             | Reply::Spent(_)
             | Reply::ClaimEnded(_)
-            | Reply::Resources(_)
             | Reply::Revoked(_)
+            | Reply::Resumed(_)
             | Reply::Fence(_)
             | Reply::Waiting(_)
             | Reply::Done => {}
@@ -324,7 +344,30 @@ impl ClaimView {
     fn let_pass(&mut self, elapsed_us: u64) {
         self.ttl_us = self.ttl_us.map(|ttl_us| ttl_us.saturating_sub(elapsed_us));
         self.eta_us = self.eta_us.map(|eta_us| eta_us.saturating_sub(elapsed_us));
+        self.pause.iter_mut().for_each(|pause| pause.let_pass(elapsed_us));
         self.now = self.now.plus(elapsed_us);
+    }
+}
+
+impl ResourceView {
+    /// A resource that nothing is known of.
+    pub(crate) fn unused(resource: ResourceKey, capacity: u32) -> Self {
+        ResourceView {
+            resource,
+            capacity,
+            configured: false,
+            in_use: 0,
+            waiting: 0,
+            holders: Vec::new(),
+            queue: Vec::new(),
+            label: None,
+            fittings: None,
+        }
+    }
+
+    fn let_pass(&mut self, elapsed_us: u64) {
+        let pause = self.fittings.as_mut().and_then(|fittings| fittings.pause.as_mut());
+        pause.into_iter().for_each(|pause| pause.let_pass(elapsed_us));
     }
 }
 
@@ -332,6 +375,8 @@ impl Refusal {
     /// As [`Reply::leave`].
     pub fn leave(&mut self, now: Moment) {
         if let Refusal::Locked { lock, .. } = self {
+            let elapsed_us = now.at.since(lock.now.at);
+            lock.pause.iter_mut().for_each(|pause| pause.let_pass(elapsed_us));
             lock.now = now;
         }
     }
@@ -351,6 +396,8 @@ pub enum Refusal {
         waiting: u32,
         /// When a caller that waits from now on may expect a slot, as far as the past tells.
         eta_us: Option<u64>,
+        /// Why nothing is granted, however many slots are free.
+        pause: Option<Box<PauseView>>,
     },
     /// The lease is not, or no longer, held.
     NotHeld {
@@ -417,5 +464,27 @@ pub enum Refusal {
     StateFull {
         /// The limit, in bytes.
         limit_bytes: u64,
+    },
+    /// The resource has no slot of this number.
+    NoSuchSlot {
+        /// Its number of slots.
+        capacity: u32,
+    },
+    /// A slot that is held keeps its name.
+    SlotHeld {
+        /// The number of the slot.
+        slot: u32,
+        /// Its name, where it has one.
+        name: Option<Arc<str>>,
+    },
+    /// The slots have names, and the capacity is their number.
+    SlotsNamed {
+        /// How many there are.
+        capacity: u32,
+    },
+    /// As many slots of the resource are out of service as may be marked one by one.
+    TooManyOutOfService {
+        /// The limit.
+        limit: usize,
     },
 }

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::fact::Status;
+use crate::fittings::{OutOfServiceView, PauseView};
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
 use crate::state::{Cix, Claim, Rix, State};
 use crate::time::{Moment, Wall};
@@ -84,6 +85,11 @@ pub struct ResourceLine {
     pub metadata: Option<Arc<str>>,
     /// The name that people see in place of a pool's id.
     pub label: Option<Arc<str>>,
+    /// Why nothing is granted, however many slots are free.
+    pub pause: Option<Box<PauseView>>,
+    /// The number of slots that are out of service.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub out_of_service: u32,
     /// The names, owners and metadata of its first holders and waiters, where a search asked for them.
     pub texts: Vec<Arc<str>>,
 }
@@ -114,6 +120,9 @@ pub struct Inspection {
     pub holders: Vec<HolderLine>,
     /// In order, the first of them.
     pub queue: Vec<WaiterLine>,
+    /// Its slots that are out of service, by number.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub out_of_service: Vec<OutOfServiceView>,
 }
 
 /// One holder of an inspected resource.
@@ -122,6 +131,8 @@ pub struct Inspection {
 pub struct HolderLine {
     /// Its slot, counted from 0.
     pub slot: u32,
+    /// The name of the slot, where slots have names. Its data is for the holder alone.
+    pub slot_name: Option<Arc<str>>,
     /// The fencing token of its grant, by which an operator can revoke it.
     pub token: Token,
     /// The lock's client, or the owner of the claim.
@@ -196,6 +207,7 @@ pub struct FenceView {
 impl ResourceLine {
     pub(crate) fn let_pass(&mut self, elapsed_us: u64) {
         self.next_expiry_us = self.next_expiry_us.map(|left_us| left_us.saturating_sub(elapsed_us));
+        self.pause.iter_mut().for_each(|pause| pause.let_pass(elapsed_us));
     }
 }
 
@@ -257,6 +269,7 @@ impl State {
             latest_token: resource.last_token,
             holders: resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| self.holder_line(now, cix)).collect(),
             queue: self.waiter_lines(now, rix),
+            out_of_service: resource.fittings().map_or(Vec::new(), |fittings| fittings.view(now.at).out_of_service),
         }
     }
 
@@ -289,6 +302,8 @@ impl State {
             holder: first_holder.and_then(|claim| claim.holder().or(claim.client()).cloned()),
             metadata: first_holder.and_then(|claim| self.shown_of(claim).1),
             label: resource.label().cloned(),
+            pause: self.standstill(now, rix).map(Box::new),
+            out_of_service: resource.capacity - resource.in_service(),
             texts: Vec::new(),
         }
     }
@@ -300,6 +315,7 @@ impl State {
         let remaining_us = claim.deadline.since(now.at);
         HolderLine {
             slot: claim.slot,
+            slot_name: self.named_slot(claim).map(|named| Arc::clone(&named.name)),
             token: claim.token,
             client: claim.client().cloned(),
             holder: claim.holder().cloned(),

@@ -7,7 +7,7 @@ use crate::change::{Change, Ending};
 use crate::effect::{Effect, Grant, Names, What};
 use crate::ids::{ClaimId, ResourceKey};
 use crate::state::Cix;
-use crate::time::Moment;
+use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
 
 impl Engine {
@@ -40,6 +40,24 @@ impl Engine {
                 self.on_resource(resource, What::Configured { capacity: *capacity })
             }
             Change::Unconfigured { resource } => self.on_resource(resource, What::Unconfigured),
+            Change::Paused { resource, reason, until } => {
+                let for_us = (*until != Time::NEVER).then(|| until.since(now.at));
+                self.on_resource(resource, What::Paused { reason: Arc::clone(reason), for_us })
+            }
+            Change::Resumed { resource } => {
+                let rix = self.state.resource(resource).expect("only a known resource is resumed");
+                let pause = self.state.resources[rix].fittings().and_then(|fittings| fittings.pause.as_ref());
+                let paused_us = pause.map_or(0, |pause| now.at.since(pause.since.at));
+                self.on_resource(resource, What::Resumed { paused_us })
+            }
+            Change::SlotServed { resource, slot, out } => {
+                self.on_resource(resource, What::SlotServed { slot: *slot, out: out.clone() })
+            }
+            // Names and data are for holders: observers learn only that something was set.
+            Change::SlotsNamed { resource, .. } => {
+                let capacity = self.state.resource(resource).map_or(0, |rix| self.state.resources[rix].capacity);
+                self.on_resource(resource, What::Configured { capacity })
+            }
             Change::Labeled { resource, label } => {
                 let capacity = self.state.resource(resource).map_or(0, |rix| self.state.resources[rix].capacity);
                 let names = Names::of(None, None, label.as_ref());

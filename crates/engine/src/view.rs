@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use crate::command::{ClaimFilter, ClaimQuery, StatusFilter};
 use crate::fact::Status;
+use crate::fittings::{NamedSlot, OutOfServiceView, PauseView, SlotView};
 use crate::holds::{self, Outlook};
 use crate::ids::{Kind, ResourceKey, Token};
 use crate::reply::{
     ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, HoldingView,
     LeaseView, LockHolder, LockView, PlaceView, QUEUE_SHOWN, Reply, ResourcePage, ResourceView,
 };
-use crate::state::{Cix, Rix, State, default_capacity};
+use crate::state::{Cix, Claim, Rix, State, default_capacity};
 use crate::time::{Moment, Wall};
 
 /// A list is made in slices of about so many bytes, as the engine serves no other caller meanwhile.
 const SLICE_BYTES_MAX: usize = 256 << 10;
 
 impl State {
-    pub(crate) fn view_resource(&self, rix: Rix) -> ResourceView {
+    pub(crate) fn view_resource(&self, now: Moment, rix: Rix) -> ResourceView {
         let resource = &self.resources[rix];
         let is_public = resource.key.kind() == Kind::Claim;
         ResourceView {
@@ -31,7 +32,18 @@ impl State {
             holders: if is_public { self.view_holders(rix, HOLDERS_SHOWN) } else { Vec::new() },
             queue: if is_public { self.view_queue(rix) } else { Vec::new() },
             label: resource.label().cloned(),
+            fittings: resource.fittings().map(|fittings| Box::new(fittings.view(now.at))),
         }
+    }
+
+    /// The reason why nothing is granted, however many slots become free.
+    pub(crate) fn standstill(&self, now: Moment, rix: Rix) -> Option<PauseView> {
+        let resource = &self.resources[rix];
+        resource.fittings()?.standstill(now.at, resource.capacity)
+    }
+
+    pub(crate) fn named_slot(&self, claim: &Claim) -> Option<&NamedSlot> {
+        self.resources[claim.resource].fittings()?.named(claim.slot)
     }
 
     fn view_holders(&self, rix: Rix, shown_max: usize) -> Vec<Holder> {
@@ -50,12 +62,14 @@ impl State {
 
     pub(crate) fn view_lease(&self, now: Moment, cix: Cix) -> LeaseView {
         let claim = &self.claims[cix];
-        LeaseView { claim: claim.id, slot: claim.slot, token: claim.token, deadline: claim.deadline, now }
+        let named = self.named_slot(claim).map(|named| Box::new(named.clone()));
+        LeaseView { claim: claim.id, slot: claim.slot, token: claim.token, deadline: claim.deadline, now, named }
     }
 
     /// The lock of this name, also when no client ever took it.
     pub(crate) fn view_lock(&self, now: Moment, key: &ResourceKey) -> LockView {
-        let holder = self.resource(key).and_then(|rix| self.lock_holder(rix)).map(|cix| {
+        let rix = self.resource(key);
+        let holder = rix.and_then(|rix| self.lock_holder(rix)).map(|cix| {
             let claim = &self.claims[cix];
             LockHolder {
                 client: Arc::clone(claim.client().expect("a lock's claim has a client")),
@@ -66,7 +80,8 @@ impl State {
             }
         });
         let job = Arc::clone(key.name().expect("a lock has a name"));
-        LockView { job, holder, now }
+        let pause = rix.and_then(|rix| self.standstill(now, rix)).map(Box::new);
+        LockView { job, holder, pause, now }
     }
 
     /// Where in the queue the caller of this name stands.
@@ -96,8 +111,11 @@ impl State {
     pub(crate) fn outlook(&self, now: Moment, rix: Rix) -> Option<Outlook> {
         let resource = &self.resources[rix];
         let mean_us = resource.holds().known()?;
-        if resource.slots.used() < resource.capacity {
-            // A slot is free, so that no claim waits.
+        if resource.fittings().is_some() && self.standstill(now, rix).is_some() {
+            return None;
+        }
+        if resource.free_slot().is_some() {
+            // No claim waits.
             return Outlook::new(0, resource.capacity, None);
         }
         let rest_us = |cix: Cix| {
@@ -108,9 +126,12 @@ impl State {
                 Status::Waiting | Status::Lapsed | Status::Ended(_) => 0,
             }
         };
+        let out = resource.fittings().map(|fittings| &fittings.out_of_service);
+        let comes_back = |slot: u32| out.is_none_or(|out| !out.contains_key(&slot));
         let are_few = resource.slots.used() <= holds::LOOKED_AT_MAX;
-        let remainders = are_few.then(|| resource.slots.iter().map(|(_, cix)| rest_us(cix)).collect());
-        Outlook::new(mean_us, resource.capacity, remainders)
+        let holders = || resource.slots.iter().filter(|&(slot, _)| comes_back(slot));
+        let remainders = are_few.then(|| holders().map(|(_, cix)| rest_us(cix)).collect());
+        Outlook::new(mean_us, resource.in_service(), remainders)
     }
 
     /// The claim in the lowest slot that is held.
@@ -131,6 +152,7 @@ impl State {
             latest: resource.map_or(Token(0), |resource| resource.last_token),
             holder: rix.and_then(|rix| self.lowest_holder(rix)).map(show),
             keyed: rix.zip(name).and_then(|(rix, name)| self.named(rix, name)).map(show),
+            pause: rix.and_then(|rix| self.standstill(now, rix)),
         }
     }
 
@@ -176,9 +198,15 @@ impl State {
             eta_us: queue_position.and_then(|position| Some(self.outlook(now, claim.resource)?.eta_us(position))),
             wait_ttl_us: if is_waiting { claim.wait_ttl_us() } else { 0 },
             confirm_us: claim.confirm_us(),
+            pause: if is_waiting { self.standstill(now, claim.resource).map(Box::new) } else { None },
+            slot: if status == ClaimStatus::Active { self.view_slot(claim).map(Box::new) } else { None },
             order: claim.order,
             now: now.at,
         }
+    }
+
+    fn view_slot(&self, claim: &Claim) -> Option<SlotView> {
+        Some(SlotView { number: claim.slot, named: self.named_slot(claim)?.clone() })
     }
 
     /// A page of claims, oldest first.
@@ -226,7 +254,13 @@ impl State {
     }
 
     /// Claimed resources in order of their names.
-    pub(crate) fn view_resources(&self, after: Option<&Arc<str>>, limit: usize, scan_max: usize) -> ResourcePage {
+    pub(crate) fn view_resources(
+        &self,
+        now: Moment,
+        after: Option<&Arc<str>>,
+        limit: usize,
+        scan_max: usize,
+    ) -> ResourcePage {
         let start = match after {
             Some(name) => Bound::Excluded(ResourceKey::Claim(Arc::clone(name))),
             None => Bound::Included(ResourceKey::Claim(Arc::from(""))),
@@ -241,7 +275,12 @@ impl State {
             }
             last_seen = key.name();
             if self.is_shown(rix) {
-                let view = self.view_resource(rix);
+                let mut view = self.view_resource(now, rix);
+                // Names and data are shown with one resource, as a list of all of them would be long.
+                if let Some(fittings) = &mut view.fittings {
+                    fittings.slots = None;
+                    bytes += fittings.out_of_service.len() * size_of::<OutOfServiceView>();
+                }
                 bytes += size_of::<ResourceView>() + key.name().map_or(0, |name| name.len());
                 resources.push(view);
             }
@@ -249,11 +288,11 @@ impl State {
         ResourcePage { resources, next: None }
     }
 
-    /// A claimed resource exists for callers while it is configured, held or waited for, but not while only ended
+    /// A claimed resource exists for callers while it is configured, paused, held or waited for, but not while only ended
     /// claims remember it.
     pub(crate) fn is_shown(&self, rix: Rix) -> bool {
         let resource = &self.resources[rix];
-        resource.configured || resource.slots.used() > 0 || resource.waiting > 0
+        resource.configured || resource.slots.used() > 0 || resource.waiting > 0 || resource.fittings().is_some()
     }
 }
 

@@ -8,6 +8,8 @@
 mod naive;
 #[path = "model/naive_bytes.rs"]
 mod naive_bytes;
+#[path = "model/naive_fittings.rs"]
+mod naive_fittings;
 #[path = "model/naive_rows.rs"]
 mod naive_rows;
 #[path = "model/naive_views.rs"]
@@ -249,7 +251,8 @@ impl Rig {
         for _ in 0..10_000 {
             let Some(due) = self.engine.next_deadline() else {
                 let left = &self.model.claims;
-                let waits_for_nothing = |key| self.model.capacity(key) == 0;
+                let waits_for_nothing =
+                    |key| self.model.capacity(key) == 0 || self.model.standstill(self.now, key).is_some();
                 assert!(
                     left.iter().all(|row| row.status == Status::Waiting && waits_for_nothing(&row.resource)),
                     "{left:?} are left"

@@ -71,6 +71,18 @@ pub const NAME_MAX: usize = 1024;
 /// Longest name that a borrower gives itself, in bytes.
 pub const HOLDER_MAX: usize = 255;
 
+/// Longest reason of a pause, or of a slot that is out of service, in bytes.
+pub const REASON_MAX: usize = 200;
+
+/// Most slots of one resource that may have names.
+pub const NAMED_SLOTS_MAX: usize = 1_000;
+
+/// Longest name of a slot, in bytes.
+pub const SLOT_NAME_MAX: usize = 100;
+
+/// Most data of all slots of one resource together, in bytes as it was sent.
+pub const SLOT_DATA_MAX: usize = 16 << 10;
+
 /// Longest label of a pool, in bytes.
 pub const LABEL_MAX: usize = 255;
 

@@ -30,6 +30,8 @@ pub struct Plan {
     pub is_signed_on: bool,
     /// Claims have to be asked about and confirmed.
     pub is_attentive: bool,
+    /// Operators pause resources, take slots out of service and name them.
+    pub is_fitted: bool,
     pub capacity_max: u32,
     pub faults: BTreeSet<Fault>,
     /// How often a possible fault happens, in a thousand chances.
@@ -95,6 +97,7 @@ impl Plan {
             locks,
             is_signed_on: rng.chance(400),
             is_attentive: Rng::new(seed, 14).chance(500),
+            is_fitted: Rng::new(seed, 15).chance(500),
             capacity_max,
             faults: faults.into_iter().collect(),
             rate: rng.pick(&[40, 100, 200]),

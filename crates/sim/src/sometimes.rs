@@ -114,6 +114,15 @@ rare! {
     GrantSeenByItsCaller,
     GrantConfirmed,
     GrantNotConfirmed,
+    // Fittings.
+    ResourcePaused,
+    PausedWhileAwaited,
+    WaiterGrantedByResume,
+    PauseEndedByTime,
+    HeldSlotOutOfService,
+    SlotBackInService,
+    SlotsNamed,
+    SlotsNamedWhileHeld,
 }
 
 /// How often each event happened.

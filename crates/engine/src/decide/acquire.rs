@@ -34,7 +34,7 @@ impl Engine {
             None => Some(0),
             Some(rix) => {
                 let resource = &self.state.resources[rix];
-                let free = resource.slots.lowest_free(resource.capacity);
+                let free = resource.free_slot();
                 assert!(free.is_none() || resource.waiting == 0, "no claim waits while a slot is free");
                 free
             }
@@ -149,8 +149,12 @@ impl Engine {
     }
 
     pub(crate) fn none_free(&self, now: Moment, rix: Option<Rix>) -> Refusal {
-        let Some(rix) = rix else { return Refusal::NoneFree { waiting: 0, eta_us: None } };
-        Refusal::NoneFree { waiting: self.state.resources[rix].waiting, eta_us: self.state.eta_of_next_us(now, rix) }
+        let Some(rix) = rix else { return Refusal::NoneFree { waiting: 0, eta_us: None, pause: None } };
+        Refusal::NoneFree {
+            waiting: self.state.resources[rix].waiting,
+            eta_us: self.state.eta_of_next_us(now, rix),
+            pause: self.state.standstill(now, rix).map(Box::new),
+        }
     }
 
     /// Refuses a new claim, or a first capacity of a resource, while the store is nearly full.

@@ -6,7 +6,7 @@ use crate::change::{Change, Ending};
 use crate::command::Command;
 use crate::fact::Status;
 use crate::ids::Kind;
-use crate::state::Cix;
+use crate::state::{Cix, Rix};
 use crate::time::{Moment, Time};
 use crate::{Engine, Outbox};
 
@@ -15,8 +15,10 @@ impl Engine {
     /// left.
     pub(crate) fn expire_due(&mut self, now: Moment, out: &mut Outbox) {
         for _ in 0..self.limits.due_per_step {
+            let resumed = self.state.pauses.first().filter(|&&(until, _)| until <= now.at).copied();
             match self.state.deadlines.first() {
-                Some(&(looked_at, cix)) if looked_at <= now.at => {
+                // A claim that is due when a pause ends goes first: it ends as it would have under the pause.
+                Some(&(looked_at, cix)) if looked_at <= resumed.map_or(now.at, |(until, _)| until) => {
                     let due_at = self.state.claims[cix].due_at();
                     if due_at == looked_at || planted!(ExpiryWithoutRecheck) {
                         self.expire(now, cix, out);
@@ -27,9 +29,10 @@ impl Engine {
                         self.state.set_index(cix, due_at);
                     }
                 }
-                _ => match self.next_to_forget(now) {
-                    Some(cix) => self.forget(now, cix, out),
-                    None => return,
+                _ => match (resumed, self.next_to_forget(now)) {
+                    (Some((_, rix)), _) => self.end_pause(now, rix, out),
+                    (None, Some(cix)) => self.forget(now, cix, out),
+                    (None, None) => return,
                 },
             }
         }
@@ -39,12 +42,18 @@ impl Engine {
     pub fn next_deadline(&self) -> Option<Time> {
         let claims = self.state.deadlines.first().map(|&(when, _)| when);
         let [old, too_much] = self.to_forget();
-        [claims, old.map(|(when, _)| when), too_much.map(|(when, _)| when)].into_iter().flatten().min()
+        let pauses = self.state.pauses.first().map(|&(until, _)| until);
+        [claims, pauses, old.map(|(when, _)| when), too_much.map(|(when, _)| when)].into_iter().flatten().min()
     }
 
     /// A due deadline of the claim that a command is about is handled before the command, however many claims are ahead
     /// in line. The command then finds the claim as it is.
     pub(crate) fn touch(&mut self, now: Moment, command: &Command, out: &mut Outbox) {
+        while self.state.pauses.first().is_some_and(|&(until, _)| until <= now.at)
+            && let Some(rix) = self.paused_subject(now, command)
+        {
+            self.end_pause(now, rix, out);
+        }
         while let Some(cix) = self.subject(command)
             && self.state.claims[cix].due_at() <= now.at
         {
@@ -81,6 +90,10 @@ impl Engine {
             | Command::HandBack { .. }
             | Command::Configure { .. }
             | Command::Unconfigure { .. }
+            | Command::NameSlots(_)
+            | Command::Pause { .. }
+            | Command::Resume { .. }
+            | Command::ServeSlot { .. }
             | Command::Mark
             | Command::ViewResource { .. }
             | Command::ViewPlace { .. }
@@ -90,6 +103,20 @@ impl Engine {
             | Command::Survey { .. }
             | Command::Inspect { .. } => None,
         }
+    }
+
+    /// The resource of a command that asks for a slot or is about a pause, if its pause should be over.
+    fn paused_subject(&self, now: Moment, command: &Command) -> Option<Rix> {
+        let key = match command {
+            Command::Acquire(acquire) => &acquire.resource,
+            Command::Pause { resource, .. } | Command::Resume { resource } | Command::ViewResource { resource } => {
+                resource
+            }
+            _ => return None,
+        };
+        let rix = self.state.resource(key)?;
+        let pause = self.state.resources[rix].fittings()?.pause.as_ref()?;
+        (pause.until <= now.at).then_some(rix)
     }
 
     /// Time is handled before a command, in a step of its own, so a claim that a command looks at is not due.

@@ -14,7 +14,7 @@ use crate::change::{Change, Ending};
 use crate::command::{Acquire, Patience, Renewal};
 use crate::fact::Status;
 use crate::ids::{ResourceKey, Token};
-use crate::reply::{Answer, LockNews, Refusal, Reply, Spent};
+use crate::reply::{Answer, LockHolder, LockNews, Refusal, Reply, Spent};
 use crate::state::{Cix, Rix};
 use crate::time::Moment;
 use crate::{Engine, Outbox};
@@ -62,7 +62,8 @@ impl Engine {
             Some(holder) if planted!(GraceForStrangers) => self.state.claims[holder].status != Status::Active,
             Some(holder) => self.state.claims[holder].status == Status::Lapsed,
         };
-        if is_open {
+        let is_paused = rix.is_some_and(|rix| self.state.resources[rix].is_paused());
+        if is_open && !is_paused {
             assert!(
                 rix.is_none_or(|rix| self.state.resources[rix].waiting == 0),
                 "no claim waits while a slot is free"
@@ -150,7 +151,9 @@ impl Engine {
 
     pub(crate) fn locked(&self, now: Moment, resource: &ResourceKey) -> Refusal {
         let lock = self.state.view_lock(now, resource);
-        let in_grace = lock.holder.as_ref().is_some_and(|holder| holder.deadline <= now.at);
+        // A paused lock may be refused after its grace, too.
+        let is_in_grace = |holder: &LockHolder| holder.deadline <= now.at && now.at < holder.grace_until;
+        let in_grace = lock.holder.as_ref().is_some_and(is_in_grace);
         let eta_us = self.state.resource(resource).and_then(|rix| self.state.eta_of_next_us(now, rix));
         Refusal::Locked { lock: Box::new(lock), in_grace, eta_us }
     }

@@ -4,6 +4,7 @@
 mod acquire;
 mod attention;
 mod clock;
+mod fittings;
 mod lock;
 mod resource;
 mod room;
@@ -27,6 +28,10 @@ impl Engine {
         match command {
             Command::Configure { resource, capacity, label } => self.configure(now, &resource, capacity, label, out),
             Command::Unconfigure { resource } => Ok(self.unconfigure(now, resource, out)),
+            Command::NameSlots(naming) => self.name_slots(now, *naming, out),
+            Command::Pause { resource, reason, for_us } => self.pause(now, resource, reason, for_us, out),
+            Command::Resume { resource } => self.resume(now, resource, out),
+            Command::ServeSlot { resource, slot, out: reason } => self.serve_slot(now, resource, slot, reason, out),
             Command::Acquire(acquire) => match acquire.resource.kind() {
                 Kind::Pool | Kind::Claim => self.acquire(now, *acquire, out),
                 Kind::Lock => self.lock(now, *acquire, out),
@@ -69,7 +74,7 @@ impl Engine {
             }
             Command::ListClaims(query) => Ok(Reply::Claims(self.state.view_claims(now, &query))),
             Command::ListResources { after, limit, scan_max } => {
-                Ok(Reply::Resources(self.state.view_resources(after.as_ref(), limit, scan_max)))
+                Ok(Reply::Resources(self.state.view_resources(now, after.as_ref(), limit, scan_max)))
             }
         }
     }
@@ -141,17 +146,18 @@ impl Engine {
         self.commit(now, Change::Ended { claim, how }, out);
     }
 
-    /// Grants while there are both a free slot and a waiter. Afterwards no claim waits while a slot is free (L1).
+    /// Grants while there are both a free slot and a waiter. Afterwards no claim waits while a slot is free (L1), unless
+    /// the resource is paused.
     pub(crate) fn settle(&mut self, now: Moment, rix: Rix, out: &mut Outbox) {
         // The resource may have been dropped with its last claim. Its index is then unused or belongs to another
         // resource, and that one is settled already.
         while let Some(resource) = self.state.resources.get(rix) {
             let next = if planted!(LastInFirstOut) { resource.queue_tail } else { resource.queue_head };
             let Some(head) = next.some() else { return };
-            let lapsed = self.lapsed_holder(rix);
+            let lapsed = self.lapsed_holder(rix).filter(|_| !resource.is_paused());
             let slot = match lapsed {
                 Some(_) => Some(0),
-                None => resource.slots.lowest_free(resource.capacity),
+                None => resource.free_slot(),
             };
             let Some(slot) = slot else { return };
             let from = lapsed.and_then(|holder| self.supersede(now, holder, out));
@@ -248,10 +254,10 @@ impl Engine {
         Ok(Reply::Place(Box::new(place)))
     }
 
-    fn answer_resource(&self, now: Moment, resource: &ResourceKey) -> Answer {
+    pub(crate) fn answer_resource(&self, now: Moment, resource: &ResourceKey) -> Answer {
         match resource.kind() {
             Kind::Lock => Ok(Reply::Lock(self.state.view_lock(now, resource), LockNews::Seen)),
-            Kind::Pool | Kind::Claim => Ok(Reply::Resource(self.state.view_resource(self.known(resource)?))),
+            Kind::Pool | Kind::Claim => Ok(Reply::Resource(self.state.view_resource(now, self.known(resource)?))),
         }
     }
 }

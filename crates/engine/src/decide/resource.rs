@@ -3,8 +3,8 @@
 use crate::change::{Change, Ending};
 use crate::command::{Labeling, Revocable};
 use crate::ids::{Kind, ResourceKey};
-use crate::reply::{Answer, Reply};
-use crate::state::Cix;
+use crate::reply::{Answer, Refusal, Reply};
+use crate::state::{Cix, Rix};
 use crate::time::Moment;
 use crate::{Engine, Outbox};
 
@@ -17,13 +17,39 @@ impl Engine {
         label: Labeling,
         out: &mut Outbox,
     ) -> Answer {
+        let named = self.state.resource(resource).and_then(|rix| self.state.resources[rix].fittings()?.slots.as_ref());
+        if let Some(slots) = named.filter(|slots| slots.len() != capacity as usize) {
+            let capacity = u32::try_from(slots.len()).expect("named slots are few");
+            return Err(Refusal::SlotsNamed { capacity });
+        }
+        self.refuse_configuring(resource)?;
+        self.make_room_for_resource(now, resource, &label, 0, out)?;
+        let rix = self.set_capacity(now, resource, capacity, label, out);
+        if !planted!(LostWakeUpOnRaise) {
+            self.settle(now, rix, out);
+        }
+        Ok(Reply::Resource(self.state.view_resource(now, rix)))
+    }
+
+    pub(crate) fn refuse_configuring(&self, resource: &ResourceKey) -> Result<(), Refusal> {
         assert!(resource.kind() != Kind::Lock, "a lock has one slot");
         self.refuse_past_resource_limit(resource)?;
         let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
         if known.is_none_or(|known| !known.configured) {
             self.refuse_growth()?;
         }
-        self.make_room_for_resource(now, resource, &label, out)?;
+        Ok(())
+    }
+
+    /// Writes down a capacity and a label that differ from those that the resource has.
+    pub(crate) fn set_capacity(
+        &mut self,
+        now: Moment,
+        resource: &ResourceKey,
+        capacity: u32,
+        label: Labeling,
+        out: &mut Outbox,
+    ) -> Rix {
         let known = self.state.resource(resource).map(|rix| &self.state.resources[rix]);
         if known.is_none_or(|known| !known.configured || known.capacity != capacity) {
             self.commit(now, Change::Configured { resource: resource.clone(), capacity }, out);
@@ -34,10 +60,7 @@ impl Engine {
         {
             self.commit(now, Change::Labeled { resource: resource.clone(), label }, out);
         }
-        if !planted!(LostWakeUpOnRaise) {
-            self.settle(now, rix, out);
-        }
-        Ok(Reply::Resource(self.state.view_resource(rix)))
+        rix
     }
 
     pub(crate) fn unconfigure(&mut self, now: Moment, resource: ResourceKey, out: &mut Outbox) -> Reply {

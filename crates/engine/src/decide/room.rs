@@ -14,6 +14,7 @@ use crate::{Engine, Outbox};
 #[derive(Clone, Copy)]
 struct New {
     claim: Option<u64>,
+    /// A label, and fittings.
     label: u64,
 }
 
@@ -38,12 +39,13 @@ impl Engine {
         self.make_room(now, resource, New { claim: Some(bytes::of_claim(resource.kind(), &texts)), label: 0 }, out)
     }
 
-    /// Room for this resource, if it is not known yet, and for a longer label.
+    /// Room for this resource, if it is not known yet, for a longer label, and for `fittings` bytes more.
     pub(crate) fn make_room_for_resource(
         &mut self,
         now: Moment,
         resource: &ResourceKey,
         label: &Labeling,
+        fittings: u64,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let known = self.state.resource(resource);
@@ -54,6 +56,7 @@ impl Engine {
                 bytes::of_label(label.as_deref()).saturating_sub(bytes::of_label(had.map(|label| &**label)))
             }
         };
+        let more = more + fittings;
         if known.is_some() && more == 0 {
             return Ok(());
         }

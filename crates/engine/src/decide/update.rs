@@ -73,6 +73,6 @@ impl Engine {
     fn slot_for_next(&self, cix: Cix) -> Option<u32> {
         let resource = &self.state.resources[self.state.claims[cix].resource];
         let is_next = resource.queue_head == cix;
-        resource.slots.lowest_free(resource.capacity).filter(|_| is_next)
+        resource.free_slot().filter(|_| is_next)
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::bytes::{self, SLOT, SPARE_CLAIM, SPARE_RESOURCE, Texts};
 use super::{Cix, Rix, State};
+use crate::fittings::Fittings;
+use crate::time::Time;
 
 /// The bytes that the state uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +44,9 @@ impl State {
 
     pub(crate) fn bytes_of_resource(&self, rix: Rix) -> u64 {
         let resource = &self.resources[rix];
-        bytes::of_resource(&resource.key, resource.label().map(|label| &**label)) + resource.slots.highest() * SLOT
+        bytes::of_resource(&resource.key, resource.label().map(|label| &**label))
+            + bytes::of_fittings(resource.fittings())
+            + resource.slots.highest() * SLOT
     }
 
     /// Gives a resource a label, or takes it away.
@@ -53,6 +57,40 @@ impl State {
         self.account.total -= self.bytes_of_resource(rix);
         self.resource_mut(rix).extra_mut().label = label.map(Arc::clone);
         self.account.total += self.bytes_of_resource(rix);
+    }
+
+    /// Changes the fittings of a resource, with everything that follows from them.
+    pub(crate) fn refit(&mut self, rix: Rix, change: impl FnOnce(&mut Fittings)) {
+        self.account.total -= self.bytes_of_resource(rix);
+        self.count_fittings(rix, false);
+        let extra = self.resource_mut(rix).extra_mut();
+        let mut fittings = extra.fittings.take().unwrap_or_default();
+        change(&mut fittings);
+        extra.fittings = Some(fittings).filter(|fittings| !fittings.is_empty());
+        self.count_fittings(rix, true);
+        self.account.total += self.bytes_of_resource(rix);
+    }
+
+    /// Counts the fittings of a resource, or no longer, and keeps the end of its pause in the order of time.
+    fn count_fittings(&mut self, rix: Rix, more: bool) {
+        let Some(fittings) = self.resources[rix].fittings() else { return };
+        let until = fittings.pause.as_ref().map(|pause| pause.until);
+        let (paused, out) = (usize::from(until.is_some()), fittings.out_of_service.len());
+        let counted = self.count(rix);
+        if more {
+            counted.paused += paused;
+            counted.out_of_service += out;
+        } else {
+            counted.paused -= paused;
+            counted.out_of_service -= out;
+        }
+        if let Some(until) = until.filter(|&until| until != Time::NEVER && !planted!(PauseOutlivesItsEnd)) {
+            if more {
+                self.pauses.insert((until, rix));
+            } else {
+                self.pauses.remove(&(until, rix));
+            }
+        }
     }
 
     pub(crate) fn take_slot(&mut self, rix: Rix, slot: u32, cix: Cix) {

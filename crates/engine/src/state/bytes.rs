@@ -9,6 +9,7 @@
 //!           + RARE if it has a principal or particulars + text(holder)
 //!           + NAME + text(idempotency key) + text(metadata)
 //! resource  = RESOURCE + text(name) + LABEL + text(label) + SLOT × the highest slot in use
+//!           + FITTINGS if it has any + text(reason) + OUT + text(reason) and NAMED + text(name) + text(data) for each
 //! ```
 //!
 //! A claim that ended leaves a hole: its entry in the table and its place in the index of ids are used again, not given
@@ -16,6 +17,7 @@
 //! has none.
 
 use super::{Claim, Rare, Resource, ResourceExtra};
+use crate::fittings::Fittings;
 use crate::ids::{Kind, ResourceKey};
 
 /// A claim: its entry in the table (128), in the index of ids (hash tables are between 7/16 and 7/8 full: 80), and in
@@ -31,6 +33,12 @@ pub const OWNER: u64 = 80;
 pub const RARE: u64 = 80;
 /// The allocation of the parts that few resources have.
 pub const LABEL: u64 = 48;
+/// The allocation of the fittings and of the parts that few resources have, and the entry of a pause that ends (48).
+pub const FITTINGS: u64 = 208;
+/// A slot that is out of service, in a tree whose nodes are at least 5/11 full.
+pub const OUT: u64 = 96;
+/// A slot with a name, in a list.
+pub const NAMED: u64 = 32;
 /// A resource: its entry in the table (128) and in the order of keys (88), and its hole (8).
 pub const RESOURCE: u64 = 224;
 /// A place in a list of slots, which may be half empty.
@@ -49,6 +57,7 @@ const _: () =
     assert!(size_of::<Option<Resource>>() as u64 <= RESOURCE_ENTRY, "a resource's entry is accounted in full");
 const _: () = assert!(size_of::<Rare>() as u64 + 16 <= RARE, "the rare parts of a claim are accounted in full");
 const _: () = assert!(size_of::<ResourceExtra>() as u64 + 16 <= LABEL, "the rare parts of a resource, too");
+const _: () = assert!(size_of::<Fittings>() as u64 + 16 + LABEL + 48 <= FITTINGS, "and its fittings");
 
 /// A text on the heap: its counters, its bytes, and the rounding of the allocator.
 pub fn text(len: usize) -> u64 {
@@ -92,6 +101,21 @@ pub fn of_claim(kind: Kind, texts: &Texts<'_>) -> u64 {
 /// A resource without its slots.
 pub fn of_resource(key: &ResourceKey, label: Option<&str>) -> u64 {
     RESOURCE + key.name().map_or(0, |name| text(name.len())) + of_label(label)
+}
+
+/// The fittings of a resource.
+pub fn of_fittings(fittings: Option<&Fittings>) -> u64 {
+    let Some(Fittings { pause, out_of_service, slots }) = fittings.filter(|fittings| !fittings.is_empty()) else {
+        return 0;
+    };
+    let pause = pause.as_ref().map_or(0, |pause| text(pause.reason.len()));
+    let out: u64 = out_of_service.values().map(|out| OUT + text(out.reason.len())).sum();
+    let named = |list: &[crate::fittings::NamedSlot]| -> u64 {
+        list.iter()
+            .map(|slot| NAMED + text(slot.name.len()) + slot.data.as_ref().map_or(0, |data| text(data.len())))
+            .sum()
+    };
+    FITTINGS + pause + out + slots.as_deref().map_or(0, |slots| text(0) + named(slots))
 }
 
 /// The label of a resource.

@@ -115,7 +115,7 @@ impl State {
     /// Drops a resource that is not configured and that nothing refers to.
     pub(crate) fn drop_resource_if_unused(&mut self, rix: Rix) {
         let resource = &self.resources[rix];
-        if resource.configured || resource.claims > 0 {
+        if resource.configured || resource.claims > 0 || resource.fittings().is_some() {
             return;
         }
         assert!(resource.slots.used() == 0 && resource.waiting == 0, "an unreferenced resource holds nothing");

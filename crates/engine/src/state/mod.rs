@@ -37,6 +37,7 @@ use snapshot::Snapshot;
 use crate::KindTotals;
 use crate::command::Owned;
 use crate::fact::Counters;
+use crate::fittings::Fittings;
 use crate::holds::Holds;
 use crate::ids::{ClaimId, ResourceKey, Token};
 use crate::time::Time;
@@ -60,6 +61,8 @@ pub(crate) struct State {
     /// When to look at a claim next: never later than its deadline, and earlier after a renewal, which leaves the
     /// entry where it is. Looking too early moves the entry, so a renewal costs no index work at all.
     pub(crate) deadlines: BTreeSet<(Time, Cix)>,
+    /// Pauses that end by themselves.
+    pub(crate) pauses: BTreeSet<(Time, Rix)>,
     /// Ended claims that can still be read, and lapsed locks, oldest first.
     pub(crate) retained: Retained,
     pub(crate) counters: Counters,
@@ -107,6 +110,8 @@ pub(crate) struct ResourceExtra {
     pub(crate) ranks: Option<Box<Ranks>>,
     /// The name that people see in place of its id.
     pub(crate) label: Option<Arc<str>>,
+    /// The fittings that operators set.
+    pub(crate) fittings: Option<Box<Fittings>>,
 }
 
 impl Resource {
@@ -124,6 +129,46 @@ impl Resource {
 
     pub(crate) fn label(&self) -> Option<&Arc<str>> {
         self.extra.as_ref()?.label.as_ref()
+    }
+
+    pub(crate) fn fittings(&self) -> Option<&Fittings> {
+        self.extra.as_ref()?.fittings.as_deref()
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.fittings().is_some_and(|fittings| fittings.pause.is_some()) && !planted!(GrantedWhilePaused)
+    }
+
+    /// The slot that the next grant gets; `None` while nothing may be granted.
+    pub(crate) fn free_slot(&self) -> Option<u32> {
+        match self.fittings() {
+            None => self.slots.lowest_free(self.capacity),
+            Some(fittings) => self.free_slot_with(fittings),
+        }
+    }
+
+    #[cold]
+    fn free_slot_with(&self, fittings: &Fittings) -> Option<u32> {
+        if self.is_paused() {
+            return None;
+        }
+        let out = &fittings.out_of_service;
+        if out.is_empty() || planted!(OutOfServiceGranted) {
+            return self.slots.lowest_free(self.capacity);
+        }
+        // As many may be held as are in service; the holder of a slot that went out of service is one more.
+        let held_out = out.keys().filter(|&&slot| self.slots.holder(slot).is_some()).count();
+        let held = self.slots.used() as usize - held_out;
+        if held >= self.in_service() as usize {
+            return None;
+        }
+        self.slots.lowest_free_but(self.capacity, |slot| out.contains_key(&slot))
+    }
+
+    /// Its number of slots that are in service.
+    pub(crate) fn in_service(&self) -> u32 {
+        let out = self.fittings().map_or(0, |fittings| fittings.out_of_service.len());
+        self.capacity - u32::try_from(out).expect("only slots below the capacity are out of service")
     }
 
     pub(crate) fn extra_mut(&mut self) -> &mut ResourceExtra {

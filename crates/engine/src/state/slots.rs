@@ -50,6 +50,11 @@ impl Slots {
         (slot < capacity).then_some(slot)
     }
 
+    /// The lowest free slot below `capacity` that is not among those that are out.
+    pub(crate) fn lowest_free_but(&self, capacity: u32, is_out: impl Fn(u32) -> bool) -> Option<u32> {
+        (self.lowest_hint..capacity).find(|&slot| self.holder(slot).is_none() && !is_out(slot))
+    }
+
     pub(crate) fn take(&mut self, slot: u32, cix: Cix) {
         assert!(self.holder(slot).is_none(), "a slot has one holder");
         if slot == 0 {

@@ -143,6 +143,14 @@ impl State {
                 resource.last_token = fact.last_token;
                 resource.set_holds(if planted!(HoldsNotInCheckpoint) { Holds::default() } else { fact.holds });
                 self.set_label(rix, fact.label.as_ref());
+                if let Some(fittings) = fact.fittings {
+                    self.refit(rix, |fitted| {
+                        *fitted = *fittings;
+                        if planted!(PauseNotInCheckpoint) {
+                            fitted.pause = None;
+                        }
+                    });
+                }
             }
             Fact::Claim(fact) => self.restore_claim(*fact),
         }
@@ -229,5 +237,6 @@ fn fact_of_resource(resource: &Resource) -> Fact {
         last_token: resource.last_token,
         label: resource.label().cloned(),
         holds: resource.holds(),
+        fittings: resource.fittings().map(|fittings| Box::new(fittings.clone())),
     })
 }

@@ -4,6 +4,8 @@
 //! limits grace 5s retain 1m retained 9 claims 9 waiting 9 resources 9 state 9000   settings, before anything else
 //! at 5s …                           service time goes on; a line without it stays at the same instant
 //! pool A count 2 label builds       capacity db 2           delete pool A          delete claimed db
+//! pause lock L for 9s reason R      resume lock L           serve-slot 2 of pool A out R (without `out`: back)
+//! name-slots pool A slots a=1,b     name-slots pool A count 2 (without `slots`: no names any more)
 //! borrow A ttl 30s wait 5s keep 9s key k body 2 as x                renew x of A ttl 9s    return x to A     lease x of A
 //! claim db timeout 30s wait-ttl 8s confirm 5s as c          attend c               attend c no-more
 //! claim db timeout 30s key k metadata {} as c               update c ttl 5s timeout 3s status released
@@ -26,8 +28,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, Change, ClaimFilter, ClaimId, ClaimQuery, Command, Effect, Ending, Engine, Fact, IdempotencyKey, KeyReuse,
-    Labeling, Limits, Moment, Options, Outbox, Particulars, Patience, Quota, Renewal, ResourceKey, Retelling,
-    Revocable, Spend, StatusFilter, Time, Token, Update, Wall, Wish,
+    Labeling, Limits, Moment, NameSlots, NamedSlot, Options, Outbox, Particulars, Patience, Quota, Renewal,
+    ResourceKey, Retelling, Revocable, Spend, StatusFilter, Time, Token, Update, Wall, Wish,
 };
 
 use crate::render::{Names, WALL_START, time};
@@ -288,6 +290,32 @@ impl Play {
             "capacity" => {
                 let (resource, label) = (claimed(words.take()), Labeling::Kept);
                 Command::Configure { resource, capacity: words.number(), label }
+            }
+            "name-slots" => {
+                let resource = resource(&mut words);
+                let slot = |word: &str| {
+                    let (name, data) = word.split_once('=').map_or((word, None), |(name, data)| (name, Some(data)));
+                    NamedSlot { name: Arc::from(name), data: data.map(Arc::from) }
+                };
+                let count = words.option("count").map(|word| word.parse().expect("a count is a number"));
+                let slots: Option<Arc<[NamedSlot]>> =
+                    words.option("slots").map(|list| list.split(',').map(slot).collect());
+                let capacity = count.unwrap_or_else(|| {
+                    u32::try_from(slots.as_ref().map_or(0, |slots| slots.len())).expect("slots are few")
+                });
+                Command::NameSlots(Box::new(NameSlots { resource, capacity, slots, label: Labeling::Kept }))
+            }
+            "pause" => {
+                let resource = resource(&mut words);
+                let for_us = words.duration("for");
+                Command::Pause { resource, reason: Arc::from(words.option("reason").expect("a reason")), for_us }
+            }
+            "resume" => Command::Resume { resource: resource(&mut words) },
+            "serve-slot" => {
+                let slot = words.number();
+                assert!(words.skip("of"), "a slot is `of` something");
+                let resource = resource(&mut words);
+                Command::ServeSlot { resource, slot, out: words.option("out").map(Arc::from) }
             }
             "delete" => Command::Unconfigure { resource: resource(&mut words) },
             "borrow" => {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, Holder, HolderLine, HolderState, HoldingView,
-    Inspection, Lease, LeaseView, LockNews, LockView, Names as EffectNames, Particulars, PlaceView, Refusal, Reply,
-    ResourceKey, ResourceLine, ResourceView, Time, WaiterLine, Wall, What,
+    Answer, Change, ClaimId, ClaimStatus, ClaimView, Effect, FenceView, FittingsView, Holder, HolderLine, HolderState,
+    HoldingView, Inspection, Lease, LeaseView, LockNews, LockView, NamedSlot, Names as EffectNames, OutOfServiceView,
+    Particulars, PauseView, PlaceView, Refusal, Reply, ResourceKey, ResourceLine, ResourceView, Time, WaiterLine, Wall,
+    What,
 };
 
 use crate::words::duration;
@@ -63,6 +64,18 @@ impl Names {
             Change::GraceOver { claim } => format!("grace over for {}", self.claim(*claim)),
             Change::Ended { claim, how } => format!("ended {}, {how:?}", self.claim(*claim)),
             Change::Forgotten { claim } => format!("forgotten {}", self.claim(*claim)),
+            Change::Paused { resource, reason, until } => {
+                format!("paused {}, until {}: {reason}", key(resource), time(*until))
+            }
+            Change::Resumed { resource } => format!("resumed {}", key(resource)),
+            Change::SlotServed { resource, slot, out } => {
+                let how = out.as_ref().map_or("in service".into(), |reason| format!("out of service: {reason}"));
+                format!("slot {slot} of {} {how}", key(resource))
+            }
+            Change::SlotsNamed { resource, slots } => {
+                let slots = slots.as_ref().map_or("not any more".into(), |slots| named_slots(slots));
+                format!("slots of {} named, {slots}", key(resource))
+            }
         }
     }
 
@@ -79,6 +92,13 @@ impl Names {
         let what = match &effect.what {
             What::Configured { capacity } => format!("configured, capacity {capacity}"),
             What::Unconfigured => "unconfigured".into(),
+            What::Paused { reason, for_us } => {
+                let how_long = for_us.map_or("until resumed".into(), |us| format!("for {}", duration(us)));
+                format!("paused {how_long}: {reason}")
+            }
+            What::Resumed { paused_us } => format!("resumed after {}", duration(*paused_us)),
+            What::SlotServed { slot, out: None } => format!("slot {slot} in service"),
+            What::SlotServed { slot, out: Some(reason) } => format!("slot {slot} out of service: {reason}"),
             What::Queued => format!("queued for {}", key(&effect.resource)),
             What::Granted { waited_us, ttl_us, from } => {
                 let from = from.as_ref().map_or(String::new(), |from| format!(" from {from}"));
@@ -146,19 +166,21 @@ impl Names {
                 format!("{at}, {waiting} waiting{holder}{}: {}", eta(*eta_us), self.reply(seen))
             }
             Reply::Holding(view) => {
-                let HoldingView { capacity, in_use, waiting, latest, holder, keyed } = &**view;
+                let HoldingView { capacity, in_use, waiting, latest, holder, keyed, pause: halt } = &**view;
                 let show = |view: &Option<ClaimView>| {
                     view.as_ref().map_or_else(|| "none".to_owned(), |view| self.claim_view(view))
                 };
                 let (holder, keyed) = (show(holder), show(keyed));
                 format!(
-                    "{in_use} of {capacity} held, {waiting} waiting, the latest is {latest}; held by {holder}; of the key: {keyed}"
+                    "{in_use} of {capacity} held, {waiting} waiting, the latest is {latest}; held by {holder}; of the key: {keyed}{}",
+                    pause(halt.as_ref())
                 )
             }
             Reply::Claim(view) => self.claim_view(view),
             Reply::ClaimEnded(how) => format!("claim ended: {how:?}"),
             Reply::Waiting(claim) => format!("waiting as {}", self.claim(*claim)),
             Reply::Done => "done".into(),
+            Reply::Resumed(there_was) => format!("resumed: {there_was}"),
             Reply::Revoked(was_held) => format!("revoked: {was_held}"),
             Reply::Fence(FenceView { is_current, latest }) => {
                 format!("{}, the latest is {latest}", if *is_current { "current" } else { "not current" })
@@ -171,7 +193,13 @@ impl Names {
 
     pub(crate) fn refusal(&self, refusal: &Refusal) -> String {
         match refusal {
-            Refusal::NoneFree { waiting, eta_us } => format!("none free, {waiting} waiting{}", eta(*eta_us)),
+            Refusal::NoneFree { waiting, eta_us, pause: halt } => {
+                format!("none free, {waiting} waiting{}{}", eta(*eta_us), pause(halt.as_deref()))
+            }
+            Refusal::NoSuchSlot { capacity } => format!("no such slot, there are {capacity}"),
+            Refusal::SlotHeld { slot, name } => format!("slot {slot} ({name:?}) is held"),
+            Refusal::SlotsNamed { capacity } => format!("{capacity} slots have names"),
+            Refusal::TooManyOutOfService { limit } => format!("too many out of service, limit {limit}"),
             Refusal::Locked { lock, in_grace, eta_us } => {
                 let what = if *in_grace { "in grace" } else { "locked" };
                 format!("{what}{}: {}", eta(*eta_us), self.lock_view(lock))
@@ -199,7 +227,7 @@ impl Names {
     }
 
     fn inspection(&self, inspection: &Inspection) -> Vec<String> {
-        let Inspection { line, configured, latest_token, holders, queue } = inspection;
+        let Inspection { line, configured, latest_token, holders, queue, out_of_service } = inspection;
         let how = if *configured { "configured" } else { "by default" };
         let head = format!("= {}, {how}, latest token {latest_token}", resource_line(line));
         let who = |client: Option<&Arc<str>>, claim: Option<ClaimId>, metadata: Option<&Arc<str>>| {
@@ -211,6 +239,7 @@ impl Names {
         let holders = holders.iter().map(|holder| {
             let HolderLine {
                 slot,
+                slot_name,
                 token,
                 client,
                 holder,
@@ -231,7 +260,8 @@ impl Names {
             };
             let (since, so_far) = (wall(*since), duration(*held_us));
             let (ttl, left) = (duration(*ttl_us), duration(*remaining_us));
-            format!("= slot {slot}:{who}, token {token}, since {since}, held {so_far}, {left} of {ttl} left{state}")
+            let slot_name = slot_name.as_ref().map_or(String::new(), |name| format!(" ({name})"));
+            format!("= slot {slot}{slot_name}:{who}, token {token}, since {since}, held {so_far}, {left} of {ttl} left{state}")
         });
         let queue = queue.iter().enumerate().map(|(nth, waiter)| {
             let WaiterLine { client, holder, owner, claim, order, waiting_us, eta_us, metadata } = waiter;
@@ -239,20 +269,23 @@ impl Names {
             let (waits, eta) = (duration(*waiting_us), eta(*eta_us));
             format!("= place {}:{who}, #{order}, waits for {waits}{eta}", nth + 1)
         });
-        [head].into_iter().chain(holders).chain(queue).collect()
+        let out = out_of_service.iter().map(|out| format!("= {}", out_of_service_view(out)));
+        [head].into_iter().chain(holders).chain(queue).chain(out).collect()
     }
 
     fn lease_view(&self, view: &LeaseView) -> String {
-        let LeaseView { claim, slot, token, deadline, now: _ } = view;
-        format!("lease {}, slot {slot}, token {token}, until {}", self.claim(*claim), time(*deadline))
+        let LeaseView { claim, slot, token, deadline, now: _, named } = view;
+        let named = named.as_ref().map_or(String::new(), |named| format!(" {}", named_slot(named)));
+        format!("lease {}, slot {slot}{named}, token {token}, until {}", self.claim(*claim), time(*deadline))
     }
 
     fn lock_view(&self, view: &LockView) -> String {
-        view.holder.as_ref().map_or(format!("{} held by nobody", view.job), |holder| {
+        let halt = pause(view.pause.as_deref());
+        view.holder.as_ref().map_or(format!("{} held by nobody{halt}", view.job), |holder| {
             let (job, client, token) = (&view.job, &holder.client, holder.token);
             let (until, grace) = (time(holder.deadline), time(holder.grace_until));
             format!(
-                "{job} held by {client} as {}, token {token}, until {until}, grace {grace}",
+                "{job} held by {client} as {}, token {token}, until {until}, grace {grace}{halt}",
                 self.claim(holder.claim)
             )
         })
@@ -265,8 +298,9 @@ impl Names {
             if list.is_empty() { String::new() } else { format!(", {name} {}", self.holders(list)) }
         };
         let label = view.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+        let fittings = view.fittings.as_deref().map_or(String::new(), fittings);
         format!(
-            "{}{label}: {counts}{}{}",
+            "{}{label}: {counts}{}{}{fittings}",
             key(&view.resource),
             list("holders", &view.holders),
             list("queue", &view.queue)
@@ -299,7 +333,9 @@ impl Names {
         add("expected in", view.eta_us.map(duration));
         add("to be asked about within", Some(view.wait_ttl_us).filter(|&us| us > 0).map(duration));
         add("to be confirmed within", Some(view.confirm_us).filter(|&us| us > 0).map(duration));
+        add("slot", view.slot.as_ref().map(|slot| format!("{} {}", slot.number, named_slot(&slot.named))));
         add("metadata", view.metadata.as_ref().map(ToString::to_string));
+        parts.extend(view.pause.as_deref().map(|halt| pause(Some(halt)).split_off(2)));
         let mut history = vec![format!("created {}", wall(view.history.created))];
         history.extend(view.history.waited.then(|| "waiting".to_string()));
         history.extend(view.history.active.map(|at| format!("active {}", wall(at))));
@@ -321,6 +357,8 @@ fn resource_line(line: &ResourceLine) -> String {
         metadata,
         label,
         texts,
+        pause: halt,
+        out_of_service,
         ..
     } = line;
     let label = label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
@@ -330,6 +368,8 @@ fn resource_line(line: &ResourceLine) -> String {
     parts.extend(next_expiry_us.map(|us| format!("next expiry in {}", duration(us))));
     parts.extend(holder.as_ref().map(|client| format!("holder {client}")));
     parts.extend(metadata.as_ref().map(|metadata| format!("its metadata {metadata}")));
+    parts.extend((*out_of_service > 0).then(|| format!("{out_of_service} out of service")));
+    parts.extend(halt.as_deref().map(|halt| pause(Some(halt)).split_off(2)));
     parts.extend((!texts.is_empty()).then(|| format!("texts {texts:?}")));
     parts.join(", ")
 }
@@ -339,6 +379,33 @@ fn particulars(of: &Particulars) -> String {
     let holder = holder.as_ref().map_or(String::new(), |holder| format!(", holder {holder}"));
     let time = |what: &str, us: u64| if us == 0 { String::new() } else { format!(", {what} {}", duration(us)) };
     format!("{holder}{}{}", time("wait ttl", *wait_ttl_us), time("to be confirmed within", *confirm_us))
+}
+
+fn pause(view: Option<&PauseView>) -> String {
+    let Some(PauseView { reason, since, rest_us, is_by_slots }) = view else { return String::new() };
+    let what = if *is_by_slots { "out of service" } else { "paused" };
+    let rest = rest_us.map_or(String::new(), |us| format!(" for {}", duration(us)));
+    format!(", {what} since {}{rest}: {reason}", wall(*since))
+}
+
+fn fittings(view: &FittingsView) -> String {
+    let FittingsView { pause: halt, out_of_service, slots } = view;
+    let out = out_of_service.iter().map(|out| format!(", {}", out_of_service_view(out)));
+    let slots = slots.as_ref().map_or(String::new(), |slots| format!(", slots {}", named_slots(slots)));
+    format!("{}{}{slots}", pause(halt.as_ref()), out.collect::<String>())
+}
+
+fn out_of_service_view(view: &OutOfServiceView) -> String {
+    let OutOfServiceView { slot, reason, since } = view;
+    format!("slot {slot} out of service since {}: {reason}", wall(*since))
+}
+
+fn named_slots(slots: &[NamedSlot]) -> String {
+    format!("[{}]", slots.iter().map(named_slot).collect::<Vec<_>>().join(", "))
+}
+
+fn named_slot(slot: &NamedSlot) -> String {
+    format!("{}={}", slot.name, slot.data.as_deref().unwrap_or("nothing"))
 }
 
 fn eta(eta_us: Option<u64>) -> String {

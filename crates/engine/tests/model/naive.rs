@@ -1,14 +1,14 @@
 //! The rules of Leasehold once more, deliberately naive: two vectors, linear scans, no index, no cleverness. Written
 //! from the HTTP contract and the design, not from the engine, so that the two can disagree. Facts serve as rows,
 //! because a row is then compared whole. Finding rows is in `naive_rows`, showing them in `naive_views`; this file
-//! decides and changes.
+//! decides and changes; pauses and named slots are in `naive_fittings`.
 
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, IdempotencyKey, KeyReuse,
-    Kind, Labeling, Lease, Limits, LockNews, Moment, Options, Particulars, Patience, Quota, Refusal, Renewal, Reply,
-    ResourceFact, ResourceKey, Revocable, Spend, Spent, Status, Time, Token, Update, Wall, Wish,
+    Acquire, Answer, Change, ClaimFact, ClaimId, Command, Counters, Ending, Fact, FenceView, Fittings, IdempotencyKey,
+    KeyReuse, Kind, Labeling, Lease, Limits, LockNews, Moment, Options, Particulars, Patience, Quota, Refusal, Renewal,
+    Reply, ResourceFact, ResourceKey, Revocable, Spend, Spent, Status, Time, Token, Update, Wall, Wish,
 };
 
 use crate::naive_rows::{default_capacity, due_at, ended_at, holds, is_remembered, shown};
@@ -59,7 +59,7 @@ impl Naive {
     pub(crate) fn next_due(&self) -> Option<Time> {
         let claims = self.claims.iter().filter_map(due_at);
         let forgotten = self.remembered().map(|row| ended_at(row).plus(self.limits.retain_us.max(1)));
-        claims.chain(forgotten).min()
+        claims.chain(forgotten).chain(self.next_resumed().map(|(until, _)| until)).min()
     }
 
     /// `ties` settles what the rules leave open: of several claims due at the same instant, which one is first. It is
@@ -69,6 +69,10 @@ impl Naive {
         match command {
             Command::Configure { resource, capacity, label } => self.configure(now, &resource, capacity, label),
             Command::Unconfigure { resource } => Ok(Reply::Unconfigured(self.unconfigure(now, &resource))),
+            Command::NameSlots(naming) => self.name_slots(now, *naming),
+            Command::Pause { resource, reason, for_us } => self.pause(now, &resource, reason, for_us),
+            Command::Resume { resource } => self.resume(now, &resource),
+            Command::ServeSlot { resource, slot, out } => self.serve_slot(now, &resource, slot, out),
             Command::Acquire(acquire) if acquire.resource.kind() == Kind::Lock => self.lock(now, *acquire),
             Command::Acquire(acquire) => self.acquire(now, *acquire),
             Command::Renew { resource, claim, ttl_us } => {
@@ -155,14 +159,26 @@ impl Naive {
             }
             Command::ListClaims(query) => Ok(Reply::Claims(self.list_claims(now, &query))),
             Command::ListResources { after, limit, scan_max } => {
-                Ok(Reply::Resources(self.list_resources(after.as_ref(), limit, scan_max)))
+                Ok(Reply::Resources(self.list_resources(now, after.as_ref(), limit, scan_max)))
             }
         }
     }
 
     /// Handles deadlines in their order, then forgets what need not be remembered any longer.
     pub(crate) fn handle_time(&mut self, now: Moment, mut ties: &[Change]) {
-        while let Some(due) = self.claims.iter().filter_map(due_at).min().filter(|&due| due <= now.at) {
+        loop {
+            let due = self.claims.iter().filter_map(due_at).min().filter(|&due| due <= now.at);
+            let resumed = self.next_resumed().filter(|&(until, _)| until <= now.at);
+            // A claim that is due at the instant at which a pause ends goes first.
+            let due = match (due, resumed) {
+                (Some(due), Some((until, _))) if due <= until => due,
+                (Some(due), None) => due,
+                (_, Some((_, key))) => {
+                    self.end_pause(now, &key);
+                    continue;
+                }
+                (None, None) => break,
+            };
             let first: Vec<usize> =
                 (0..self.claims.len()).filter(|&at| due_at(&self.claims[at]) == Some(due)).collect();
             let named = ties.iter().enumerate().find_map(|(nth, change)| {
@@ -220,19 +236,34 @@ impl Naive {
     }
 
     fn configure(&mut self, now: Moment, key: &ResourceKey, capacity: u32, label: Labeling) -> Answer {
+        if let Some(slots) = self.fittings(key).slots.filter(|slots| slots.len() != capacity as usize) {
+            return Err(Refusal::SlotsNamed { capacity: u32::try_from(slots.len()).expect("few slots") });
+        }
+        self.refuse_configuring(key)?;
+        self.make_room_for_label(key, &label, 0)?;
+        self.set_capacity(key, capacity, label);
+        self.settle(now, key);
+        Ok(Reply::Resource(self.view_resource(now, key)))
+    }
+
+    pub(crate) fn refuse_configuring(&self, key: &ResourceKey) -> Result<(), Refusal> {
         self.refuse_new_resource(key)?;
         if self.is_store_full && !self.resources.iter().any(|row| row.resource == *key && row.configured) {
             return Err(Refusal::StoreFull);
         }
-        self.make_room_for_label(key, &label)?;
+        Ok(())
+    }
+
+    pub(crate) fn set_capacity(&mut self, key: &ResourceKey, capacity: u32, label: Labeling) {
         let row = self.resource_row(key);
         row.capacity = capacity;
         row.configured = true;
         if let Labeling::Set(label) = label {
             row.label = label;
         }
-        self.settle(now, key);
-        Ok(Reply::Resource(self.view_resource(key)))
+        let mut fittings = self.fittings(key);
+        fittings.out_of_service.retain(|&slot, _| slot < capacity);
+        self.refit(key, fittings);
     }
 
     fn unconfigure(&mut self, now: Moment, key: &ResourceKey) -> bool {
@@ -242,6 +273,8 @@ impl Naive {
         row.configured = false;
         row.capacity = default_capacity(key);
         row.label = None;
+        let pause = self.fittings(key).pause.filter(|_| key.kind() != Kind::Pool);
+        self.refit(key, Fittings { pause, ..Fittings::default() });
         if key.kind() == Kind::Pool {
             // With no capacity nothing is granted while its claims end one by one.
             while let Some(at) = self.claims.iter().position(|row| row.resource == *key && !is_remembered(row)) {
@@ -401,7 +434,7 @@ impl Naive {
             return Ok(Reply::Lock(self.view_lock(now, &key), LockNews::Renewed));
         }
         let is_open = holder.is_none_or(|at| self.claims[at].status == Status::Lapsed);
-        if is_open {
+        if is_open && self.fittings(&key).pause.is_none() {
             self.refuse_new_claim(&key)?;
             self.refuse_past_quota(&asked)?;
             self.make_room_for_claim(&asked)?;
@@ -446,7 +479,7 @@ impl Naive {
     }
 
     pub(crate) fn locked(&self, now: Moment, key: &ResourceKey) -> Refusal {
-        let in_grace = self.lock_holder(key).is_some_and(|at| self.claims[at].lease.deadline <= now.at);
+        let in_grace = self.lock_holder(key).is_some_and(|at| self.claims[at].status == Status::Grace);
         Refusal::Locked { lock: Box::new(self.view_lock(now, key)), in_grace, eta_us: self.eta_us(now, key, None) }
     }
 
@@ -616,10 +649,13 @@ impl Naive {
     }
 
     /// First come, first served, as long as there is a free slot. Returns the client whose lapsed lock was taken.
-    fn settle(&mut self, now: Moment, key: &ResourceKey) -> Option<Arc<str>> {
+    pub(crate) fn settle(&mut self, now: Moment, key: &ResourceKey) -> Option<Arc<str>> {
         let mut from = None;
         while let Some(at) = self.claims.iter().position(|row| row.resource == *key && row.status == Status::Waiting) {
             let id = self.claims[at].claim;
+            if self.fittings(key).pause.is_some() {
+                break;
+            }
             from = self.supersede_lapsed(now, key).or(from);
             let Some(slot) = self.free_slot(key) else { break };
             let at = self.find(id).expect("it still waits");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{Acquire, ClaimFact, Kind, Labeling, Refusal, ResourceKey};
+use leasehold_engine::{Acquire, ClaimFact, Fittings, Kind, Labeling, Refusal, ResourceKey};
 
 use crate::naive::Naive;
 
@@ -66,6 +66,21 @@ fn of_label(label: Option<&Arc<str>>) -> u64 {
     len(label).map_or(0, |len| 48 + text(len))
 }
 
+fn of_fittings(fittings: &Fittings) -> u64 {
+    if *fittings == Fittings::default() {
+        return 0;
+    }
+    let mut bytes = 208 + fittings.pause.as_ref().map_or(0, |pause| text(pause.reason.len()));
+    bytes += fittings.out_of_service.values().map(|out| 96 + text(out.reason.len())).sum::<u64>();
+    if let Some(slots) = &fittings.slots {
+        bytes += 32;
+        for slot in slots.iter() {
+            bytes += 32 + text(slot.name.len()) + slot.data.as_ref().map_or(0, |data| text(data.len()));
+        }
+    }
+    bytes
+}
+
 impl Naive {
     /// The bytes of all rows.
     pub(crate) fn bytes(&self) -> u64 {
@@ -73,7 +88,8 @@ impl Naive {
         let resources = self
             .resources
             .iter()
-            .map(|row| of_resource(&row.resource) + of_label(row.label.as_ref()) + slots(&row.resource));
+            .map(|row| of_resource(&row.resource) + of_label(row.label.as_ref()) + slots(&row.resource))
+            .chain(self.resources.iter().filter_map(|row| Some(of_fittings(row.fittings.as_ref()?))));
         self.claims.iter().map(of_row).sum::<u64>() + resources.sum::<u64>()
     }
 
@@ -105,7 +121,12 @@ impl Naive {
     }
 
     /// For a resource that may be new, and a label that may be longer.
-    pub(crate) fn make_room_for_label(&mut self, key: &ResourceKey, label: &Labeling) -> Result<(), Refusal> {
+    pub(crate) fn make_room_for_label(
+        &mut self,
+        key: &ResourceKey,
+        label: &Labeling,
+        fittings: u64,
+    ) -> Result<(), Refusal> {
         let known = self.resources.iter().find(|row| row.resource == *key);
         let more = match label {
             Labeling::Kept => 0,
@@ -113,7 +134,18 @@ impl Naive {
                 of_label(label.as_ref()).saturating_sub(known.map_or(0, |row| of_label(row.label.as_ref())))
             }
         };
+        let more = more + fittings;
         if known.is_some() && more == 0 { Ok(()) } else { self.make_room(key, None, more) }
+    }
+
+    pub(crate) fn make_room_for_fittings(&mut self, key: &ResourceKey, then: &Fittings) -> Result<(), Refusal> {
+        let more = self.more_for_fittings(key, then);
+        self.make_room_for_label(key, &Labeling::Kept, more)
+    }
+
+    /// How many bytes more these fittings are than those that the resource has.
+    pub(crate) fn more_for_fittings(&self, key: &ResourceKey, then: &Fittings) -> u64 {
+        of_fittings(then).saturating_sub(of_fittings(&self.fittings(key)))
     }
 
     /// For a claim that only remembers a key.

@@ -36,10 +36,13 @@ impl Naive {
     pub(crate) fn free_slot(&self, key: &ResourceKey) -> Option<u32> {
         let taken: Vec<u32> = self.holders(key).map(|row| row.slot).collect();
         let capacity = self.capacity(key);
-        if taken.len() >= capacity as usize {
+        let fittings = self.fittings(key);
+        let is_out = |slot: &u32| fittings.out_of_service.contains_key(slot);
+        let in_service = (0..capacity).filter(|slot| !is_out(slot)).count();
+        if fittings.pause.is_some() || taken.iter().filter(|slot| !is_out(slot)).count() >= in_service {
             return None;
         }
-        (0..capacity).find(|slot| !taken.contains(slot))
+        (0..capacity).find(|slot| !taken.contains(slot) && !is_out(slot))
     }
 
     pub(crate) fn capacity(&self, key: &ResourceKey) -> u32 {
@@ -141,6 +144,7 @@ impl Naive {
                 last_token: Token(0),
                 label,
                 holds,
+                fittings: None,
             });
             self.resources_most = self.resources_most.max(self.resources.len());
             self.resources.len() - 1
@@ -150,7 +154,8 @@ impl Naive {
 
     pub(crate) fn drop_unused_resources(&mut self) {
         let claims = &self.claims;
-        self.resources.retain(|row| row.configured || claims.iter().any(|claim| claim.resource == row.resource));
+        let is_referred_to = |key: &ResourceKey| claims.iter().any(|claim| claim.resource == *key);
+        self.resources.retain(|row| row.configured || row.fittings.is_some() || is_referred_to(&row.resource));
     }
 }
 

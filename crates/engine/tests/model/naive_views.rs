@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, History, Holder, HoldingView, Kind, LeaseView,
-    LockHolder, LockNews, LockView, Moment, PlaceView, Refusal, Reply, ResourceKey, ResourcePage, ResourceView, Status,
-    StatusFilter, Token, Wall,
+    Answer, ClaimFact, ClaimPage, ClaimQuery, ClaimStatus, ClaimView, Fittings, FittingsView, History, Holder,
+    HoldingView, Kind, LeaseView, LockHolder, LockNews, LockView, Moment, OutOfService, OutOfServiceView, PlaceView,
+    Refusal, Reply, ResourceKey, ResourcePage, ResourceView, SlotView, Status, StatusFilter, Token, Wall,
 };
 
 use crate::naive::Naive;
@@ -30,14 +30,17 @@ impl Naive {
     }
 
     pub(crate) fn none_free(&self, now: Moment, key: &ResourceKey) -> Refusal {
-        Refusal::NoneFree { waiting: self.waiting_for(key), eta_us: self.eta_us(now, key, None) }
+        let pause = self.standstill(now, key).map(Box::new);
+        Refusal::NoneFree { waiting: self.waiting_for(key), eta_us: self.eta_us(now, key, None), pause }
     }
 
     /// When this waiter, or one that comes now, gets a slot, if all hold theirs for as long as is usual: the waiters
     /// ahead take the slots one after the other, each the one that is free first.
     pub(crate) fn eta_us(&self, now: Moment, key: &ResourceKey, waiter: Option<u64>) -> Option<u64> {
         let row = self.resources.iter().find(|row| row.resource == *key)?;
-        if row.holds.count < 5 || row.capacity == 0 {
+        let fittings = self.fittings(key);
+        let in_service = row.capacity as usize - fittings.out_of_service.len();
+        if row.holds.count < 5 || in_service == 0 || fittings.pause.is_some() {
             return None;
         }
         let mean_us = row.holds.mean_us;
@@ -49,11 +52,12 @@ impl Naive {
             Status::Grace => row.lease.deadline.plus(row.lease.grace_us).since(now.at),
             _ => 0,
         };
-        let mut free_us: Vec<u64> = self.holders(key).map(rest_us).collect();
-        if free_us.len() < row.capacity as usize {
+        let mut free_us: Vec<u64> =
+            self.holders(key).filter(|row| !fittings.out_of_service.contains_key(&row.slot)).map(rest_us).collect();
+        if free_us.len() < in_service {
             return Some(0);
         }
-        while free_us.len() > row.capacity as usize {
+        while free_us.len() > in_service {
             // More are held than there are slots now: the first of them is not given out again.
             let first = free_us.iter().enumerate().min_by_key(|(_, at)| **at).expect("there are some").0;
             free_us.remove(first);
@@ -80,14 +84,19 @@ impl Naive {
         if key.kind() == Kind::Lock {
             return Ok(Reply::Lock(self.view_lock(now, key), LockNews::Seen));
         }
-        if self.is_shown(key) { Ok(Reply::Resource(self.view_resource(key))) } else { Err(Refusal::NoSuchResource) }
+        if self.is_shown(key) {
+            Ok(Reply::Resource(self.view_resource(now, key)))
+        } else {
+            Err(Refusal::NoSuchResource)
+        }
     }
 
-    /// A caller configured it, or (claims only) a claim holds it or waits for it.
+    /// A caller configured it, or (claims only) it is paused, or a claim holds it or waits for it.
     fn is_shown(&self, key: &ResourceKey) -> bool {
         let is_configured = self.resources.iter().any(|row| row.resource == *key && row.configured);
         let is_wanted = |row: &ClaimFact| row.resource == *key && (holds(row) || row.status == Status::Waiting);
-        is_configured || (key.kind() == Kind::Claim && self.claims.iter().any(is_wanted))
+        let is_fitted = self.fittings(key) != Fittings::default();
+        is_configured || (key.kind() == Kind::Claim && (is_fitted || self.claims.iter().any(is_wanted)))
     }
 
     pub(crate) fn view_holding(&self, now: Moment, key: &ResourceKey, name: Option<&Arc<str>>) -> HoldingView {
@@ -101,6 +110,7 @@ impl Naive {
             latest: row.map_or(Token(0), |row| row.last_token),
             holder: holder.and_then(|id| self.find(id)).map(|at| self.view_claim(now, at)),
             keyed: keyed.map(|at| self.view_claim(now, at)),
+            pause: self.standstill(now, key),
         }
     }
 
@@ -112,7 +122,23 @@ impl Naive {
         self.claims.iter().filter(move |row| row.resource == *key && row.status == Status::Waiting)
     }
 
-    pub(crate) fn view_resource(&self, key: &ResourceKey) -> ResourceView {
+    fn named_slot(&self, row: &ClaimFact) -> Option<SlotView> {
+        let slots = self.fittings(&row.resource).slots?;
+        Some(SlotView { number: row.slot, named: slots.get(row.slot as usize)?.clone() })
+    }
+
+    pub(crate) fn view_resource(&self, now: Moment, key: &ResourceKey) -> ResourceView {
+        let fittings = self.fittings(key);
+        let out = |(slot, out): (&u32, &OutOfService)| OutOfServiceView {
+            slot: *slot,
+            reason: out.reason.clone(),
+            since: out.since.wall,
+        };
+        let shown = FittingsView {
+            pause: self.standstill(now, key).filter(|pause| !pause.is_by_slots),
+            out_of_service: fittings.out_of_service.iter().map(out).collect(),
+            slots: fittings.slots.clone(),
+        };
         let is_secret = key.kind() == Kind::Pool;
         let since_created = |row: &ClaimFact| Holder { claim: row.claim, since: row.created.wall };
         ResourceView {
@@ -124,6 +150,7 @@ impl Naive {
             holders: if is_secret { Vec::new() } else { self.view_holders(key) },
             queue: if is_secret { Vec::new() } else { self.queue(key).map(since_created).collect() },
             label: self.resources.iter().find(|row| row.resource == *key).and_then(|row| row.label.clone()),
+            fittings: (fittings != Fittings::default()).then(|| Box::new(shown)),
         }
     }
 
@@ -156,7 +183,8 @@ impl Naive {
 
     pub(crate) fn view_lease(&self, now: Moment, at: usize) -> LeaseView {
         let row = &self.claims[at];
-        LeaseView { claim: row.claim, slot: row.slot, token: row.token, deadline: row.lease.deadline, now }
+        let named = self.named_slot(row).map(|slot| Box::new(slot.named));
+        LeaseView { claim: row.claim, slot: row.slot, token: row.token, deadline: row.lease.deadline, now, named }
     }
 
     pub(crate) fn view_lock(&self, now: Moment, key: &ResourceKey) -> LockView {
@@ -167,7 +195,8 @@ impl Naive {
             deadline: row.lease.deadline,
             grace_until: row.lease.deadline.plus(self.limits.grace_us),
         });
-        LockView { job: Arc::clone(key.name().expect("locks have names")), holder, now }
+        let pause = self.standstill(now, key).map(Box::new);
+        LockView { job: Arc::clone(key.name().expect("locks have names")), holder, pause, now }
     }
 
     pub(crate) fn view_claim(&self, now: Moment, at: usize) -> ClaimView {
@@ -210,6 +239,8 @@ impl Naive {
             eta_us: if waits { self.eta_us(now, &row.resource, Some(row.order)) } else { None },
             wait_ttl_us: if waits { row.particulars.wait_ttl_us } else { 0 },
             confirm_us: row.particulars.confirm_us,
+            pause: if waits { self.standstill(now, &row.resource).map(Box::new) } else { None },
+            slot: if holds(row) { self.named_slot(row).map(Box::new) } else { None },
             order: row.order,
             now: now.at,
         }
@@ -244,7 +275,13 @@ impl Naive {
         page
     }
 
-    pub(crate) fn list_resources(&self, after: Option<&Arc<str>>, limit: usize, scan_max: usize) -> ResourcePage {
+    pub(crate) fn list_resources(
+        &self,
+        now: Moment,
+        after: Option<&Arc<str>>,
+        limit: usize,
+        scan_max: usize,
+    ) -> ResourcePage {
         let mut names: Vec<&ResourceKey> = self.resources.iter().map(|row| &row.resource).collect();
         names.retain(|key| key.kind() == Kind::Claim);
         names.retain(|key| after.is_none_or(|after| key.name() > Some(after)));
@@ -256,7 +293,9 @@ impl Naive {
             }
             last_seen = key.name().cloned();
             if self.is_shown(key) {
-                resources.push(self.view_resource(key));
+                let mut view = self.view_resource(now, key);
+                view.fittings.iter_mut().for_each(|fittings| fittings.slots = None);
+                resources.push(view);
             }
         }
         ResourcePage { resources, next: None }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, Change, ClaimId, Claimed, Command, Ending, Fact, KeyReuse, Kind, Lease, Moment, Renewal, ResourceKey,
-    Status, Token,
+    Acquire, Change, ClaimId, Claimed, Command, Ending, Fact, KeyReuse, Kind, Lease, Moment, NamedSlot, Renewal,
+    ResourceKey, Status, Time, Token,
 };
 
 /// The knowledge of an outsider, from the changes alone.
@@ -22,6 +22,10 @@ pub(crate) struct Outside {
     keys: BTreeMap<(ResourceKey, Arc<str>), ClaimId>,
     /// Every claim that ever had a slot.
     granted: BTreeSet<ClaimId>,
+    /// Until when each paused resource is.
+    paused: BTreeMap<ResourceKey, Time>,
+    out_of_service: BTreeSet<(ResourceKey, u32)>,
+    named: BTreeMap<ResourceKey, Arc<[NamedSlot]>>,
 }
 
 #[derive(Debug)]
@@ -43,12 +47,57 @@ impl Outside {
             Change::Labeled { resource, .. } => {
                 assert!(self.capacities.contains_key(resource), "only a resource with a capacity has a label");
             }
+            Change::Paused { resource, until, .. } => {
+                assert!(*until > now.at, "S19: a pause has a length");
+                self.paused.insert(resource.clone(), *until);
+            }
+            Change::Resumed { resource } => {
+                let until = self.paused.remove(resource).expect("S19: only what is paused is resumed");
+                let is_asked = matches!(command, Some(Command::Resume { resource: asked }) if asked == resource);
+                assert!(is_asked || until <= now.at, "S19: {resource:?} was resumed before its time");
+            }
+            Change::SlotServed { resource, slot, out } => {
+                assert!(*slot < self.capacity(resource), "S20: slot {slot} of {resource:?}");
+                match out {
+                    Some(_) => _ = self.out_of_service.insert((resource.clone(), *slot)),
+                    None => {
+                        let was_out = self.out_of_service.remove(&(resource.clone(), *slot));
+                        assert!(was_out, "S20: slot {slot} of {resource:?} was in service");
+                    }
+                }
+            }
+            Change::SlotsNamed { resource, slots } => {
+                let capacity = self.capacities.get(resource).copied().expect("S21: it has a capacity");
+                let before = self.named.remove(resource);
+                let name = |slots: &Option<Arc<[NamedSlot]>>, slot: u32| {
+                    slots.as_ref().and_then(|slots| slots.get(slot as usize)).map(|slot| Arc::clone(&slot.name))
+                };
+                for held in self.holders(resource) {
+                    let had = name(&before, held.slot);
+                    let stays = had.is_none() || name(slots, held.slot) == had;
+                    assert!(stays, "S21: slot {} of {resource:?} was renamed while it is held", held.slot);
+                }
+                self.out_of_service.retain(|(key, slot)| {
+                    let had = name(&before, *slot);
+                    key != resource || had.is_none() || had == name(slots, *slot)
+                });
+                if let Some(slots) = slots {
+                    assert_eq!(slots.len(), capacity as usize, "S21: every slot has a name");
+                    self.named.insert(resource.clone(), Arc::clone(slots));
+                }
+            }
             Change::Confirmed { claim } => assert!(self.held(*claim).is_some(), "only a grant is confirmed"),
             Change::Configured { resource, capacity } => {
                 self.capacities.insert(resource.clone(), *capacity);
+                self.out_of_service.retain(|(key, slot)| key != resource || slot < capacity);
             }
             Change::Unconfigured { resource } => {
                 self.capacities.remove(resource);
+                self.out_of_service.retain(|(key, _)| key != resource);
+                self.named.remove(resource);
+                if resource.kind() == Kind::Pool {
+                    self.paused.remove(resource);
+                }
             }
             Change::Claimed(claimed) => {
                 if let Some(key) = &claimed.key {
@@ -110,7 +159,10 @@ impl Outside {
         assert!(held.len() < capacity as usize, "S1: a grant beyond the capacity of {resource:?}");
         assert!(!held.contains(&slot), "S2: slot {slot} of {resource:?} twice");
         assert!(slot < capacity, "S2: slot {slot} of {capacity}");
-        assert!((0..slot).all(|lower| held.contains(&lower)), "the lowest free slot comes first");
+        assert!(!self.paused.contains_key(&resource), "S19: a grant of {resource:?} while it is paused");
+        let is_out = |slot: u32| self.out_of_service.contains(&(resource.clone(), slot));
+        assert!(!is_out(slot), "S20: slot {slot} of {resource:?} is out of service");
+        assert!((0..slot).all(|lower| held.contains(&lower) || is_out(lower)), "the lowest free slot comes first");
 
         let last = self.last_tokens.insert(resource, token);
         assert!(last.is_none_or(|last| last < token), "S3: token {token} after {last:?}");
@@ -149,8 +201,11 @@ impl Outside {
     pub(crate) fn check(&self, facts: &[Fact]) {
         for waiting in &self.waiting {
             let resource = &waiting.resource;
-            let taken = self.holders(resource).filter(|held| !held.lapsed).count();
-            assert!(taken >= self.capacity(resource) as usize, "L1: a slot of {resource:?} is free and a claim waits");
+            let is_out = |slot: u32| self.out_of_service.contains(&(resource.clone(), slot));
+            let in_service = (0..self.capacity(resource)).filter(|&slot| !is_out(slot)).count();
+            let taken = self.holders(resource).filter(|held| !held.lapsed && !is_out(held.slot)).count();
+            let is_paused = self.paused.contains_key(resource);
+            assert!(is_paused || taken >= in_service, "L1: a slot of {resource:?} is free and a claim waits");
         }
         let claims = || facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
         let mut shown: Vec<_> = claims()

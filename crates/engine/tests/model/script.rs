@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use leasehold_engine::{
     Acquire, ClaimFact, ClaimFilter, ClaimId, ClaimQuery, Command, Ending, IdempotencyKey, KeyReuse, Kind, Labeling,
-    Limits, Options, Particulars, Patience, Quota, Renewal, ResourceKey, Revocable, Spend, StatusFilter, Time, Token,
-    Update, Wall, Wish,
+    Limits, NameSlots, NamedSlot, Options, Particulars, Patience, Quota, Renewal, ResourceKey, Revocable, Spend,
+    StatusFilter, Time, Token, Update, Wall, Wish,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -58,6 +58,10 @@ pub(crate) enum Op {
     Renew { whose: Whose, ttl_us: u64, elsewhere: bool },
     Return { whose: Whose, elsewhere: bool },
     Unlock { job: u8, client: u8, only: Grant },
+    Pause { resource: u8, reason: u8, for_us: Option<u64> },
+    Resume { resource: u8 },
+    ServeSlot { resource: u8, slot: u32, out: Option<u8> },
+    NameSlots { resource: u8, names: Option<Vec<(u8, u8)>>, count: u32 },
     Update { whose: Whose, update: Update },
     Withdraw { whose: Whose },
     Mark,
@@ -189,7 +193,14 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Time),
         6 => (resource.clone(), select(vec![0u32, 1, 1, 2, 2, 3]), select(vec![0u8, 0, 0, 0, 1, 2, 3]))
             .prop_map(|(resource, capacity, label)| Op::Configure { resource, capacity, label }),
-        1 => resource.prop_map(|resource| Op::Unconfigure { resource }),
+        1 => resource.clone().prop_map(|resource| Op::Unconfigure { resource }),
+        2 => (view_of.clone(), 0..2u8, option::weighted(0.6, 1..9u64))
+            .prop_map(|(resource, reason, for_us)| Op::Pause { resource, reason, for_us }),
+        2 => view_of.clone().prop_map(|resource| Op::Resume { resource }),
+        3 => (resource.clone(), select(vec![0u32, 0, 1, 2]), option::weighted(0.6, 0..2u8))
+            .prop_map(|(resource, slot, out)| Op::ServeSlot { resource, slot, out }),
+        2 => (resource, option::weighted(0.8, vec((0..3u8, 0..3u8), 0..4)), 0..3u32)
+            .prop_map(|(resource, names, count)| Op::NameSlots { resource, names, count }),
         14 => (0..POOLS, ttl_us(), wait_us(), keep_us(), key(), proptest::bool::weighted(0.2)).prop_map(
             |(pool, ttl_us, wait_us, keep_us, key, named)| Op::Borrow { pool, ttl_us, wait_us, keep_us, key, named },
         ),
@@ -338,6 +349,25 @@ impl Op {
                     nth => Labeling::Set(Some(Arc::from("builds".repeat(usize::from(nth))))),
                 };
                 Command::Configure { resource: resource(nth), capacity, label }
+            }
+            Op::Pause { resource: nth, reason, for_us } => {
+                Command::Pause { resource: resource(nth), reason: reason_text(reason), for_us }
+            }
+            Op::Resume { resource: nth } => Command::Resume { resource: resource(nth) },
+            Op::ServeSlot { resource: nth, slot, out } => {
+                Command::ServeSlot { resource: resource(nth), slot, out: out.map(reason_text) }
+            }
+            Op::NameSlots { resource: nth, names, count } => {
+                let slots: Option<Arc<[NamedSlot]>> = names.map(|names| {
+                    let slot = |(at, (name, data)): (usize, (u8, u8))| NamedSlot {
+                        name: Arc::from(format!("{at}{}", ["a", "a", "b"][usize::from(name)])),
+                        data: [None, Some("1"), Some("[2,2]")][usize::from(data)].map(Arc::from),
+                    };
+                    names.into_iter().enumerate().map(slot).collect()
+                });
+                let capacity = slots.as_ref().map_or(count, |slots| u32::try_from(slots.len()).expect("few slots"));
+                let label = Labeling::Kept;
+                Command::NameSlots(Box::new(NameSlots { resource: resource(nth), capacity, slots, label }))
             }
             Op::Unconfigure { resource: nth } => Command::Unconfigure { resource: resource(nth) },
             Op::Borrow { pool, ttl_us, wait_us, keep_us, key, named } => {
@@ -494,6 +524,10 @@ fn quota(ttl_us: u64) -> Quota {
 fn grant_of(model: &Naive, claim: ClaimId) -> (ResourceKey, Token) {
     let row = model.claims.iter().find(|row| row.claim == claim);
     row.map_or((resource(0), Token(7)), |row| (row.resource.clone(), row.token))
+}
+
+fn reason_text(nth: u8) -> Arc<str> {
+    Arc::from(["disks", "new disks"][usize::from(nth)])
 }
 
 fn client_name(nth: u8) -> Arc<str> {

@@ -13,7 +13,23 @@ pub(crate) struct Seen {
 }
 
 /// Every event that a full run must have met.
-const WANTED: [&str; 85] = [
+const WANTED: [&str; 101] = [
+    "change: paused",
+    "change: resumed",
+    "change: slot out of service",
+    "change: slot back in service",
+    "change: slots named",
+    "change: names taken away",
+    "paused: a waiter is told",
+    "paused: refused",
+    "paused: a lock",
+    "paused: ended by time",
+    "resumed: a waiter is granted",
+    "out of service: every slot",
+    "answer: a named slot",
+    "refused: no such slot",
+    "refused: a held slot is renamed",
+    "refused: the slots have names",
     "change: confirmed",
     "change: labeled",
     "answer: an estimate",
@@ -133,6 +149,12 @@ impl Seen {
             Change::GraceOver { .. } => "change: grace over",
             Change::Ended { .. } => "change: ended",
             Change::Forgotten { .. } => "change: forgotten",
+            Change::Paused { .. } => "change: paused",
+            Change::Resumed { .. } => "change: resumed",
+            Change::SlotServed { out: Some(_), .. } => "change: slot out of service",
+            Change::SlotServed { out: None, .. } => "change: slot back in service",
+            Change::SlotsNamed { slots: Some(_), .. } => "change: slots named",
+            Change::SlotsNamed { slots: None, .. } => "change: names taken away",
         });
         if let Change::Ended { how, .. } = change {
             self.count(match how {
@@ -153,6 +175,9 @@ impl Seen {
     pub(crate) fn time(&mut self, before: &[Fact], changes: &[Change]) {
         let claims = || before.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
         for change in changes {
+            if matches!(change, Change::Resumed { .. }) {
+                self.count("paused: ended by time");
+            }
             let Change::Ended { claim, how } = change else { continue };
             let Some(row) = claims().find(|row| row.claim == *claim) else { continue };
             match (how, row.status) {
@@ -221,6 +246,9 @@ impl Seen {
                     self.count("handed back: a lapsed lock");
                 }
             }
+            Command::Resume { .. } if changes.iter().any(|change| matches!(change, Change::Granted { .. })) => {
+                self.count("resumed: a waiter is granted");
+            }
             Command::Configure { resource, capacity, .. } => {
                 let held = claims().filter(|row| row.resource == *resource && row.status == Status::Active).count();
                 if held > *capacity as usize {
@@ -237,6 +265,17 @@ impl Seen {
             Err(Refusal::NoneFree { eta_us: Some(_), .. } | Refusal::Locked { eta_us: Some(_), .. }) => {
                 self.count("refused: with an estimate");
             }
+            _ => {}
+        }
+        match answer {
+            Ok(Reply::Claim(view)) if view.pause.is_some() => self.count("paused: a waiter is told"),
+            Ok(Reply::Claim(view)) if view.slot.is_some() => self.count("answer: a named slot"),
+            Ok(Reply::Lease(view)) if view.named.is_some() => self.count("answer: a named slot"),
+            Err(Refusal::NoneFree { pause: Some(pause), .. }) if pause.is_by_slots => {
+                self.count("out of service: every slot");
+            }
+            Err(Refusal::NoneFree { pause: Some(_), .. }) => self.count("paused: refused"),
+            Err(Refusal::Locked { lock, .. }) if lock.pause.is_some() => self.count("paused: a lock"),
             _ => {}
         }
         let name = match answer {
@@ -275,6 +314,8 @@ impl Seen {
                 Reply::Place(_) => "answer: not in line",
                 Reply::Waiting(_) => "answer: waiting",
                 Reply::Done => "answer: done",
+                Reply::Resumed(true) => "answer: resumed",
+                Reply::Resumed(false) => "answer: nothing to resume",
             },
             Err(refusal) => match refusal {
                 Refusal::NoSuchResource => "refused: no such resource",
@@ -299,6 +340,10 @@ impl Seen {
                 Refusal::TooManyClaims { .. } => "refused: too many claims",
                 Refusal::StateFull { .. } => "refused: the state is full",
                 Refusal::TooManyResources { .. } => "refused: too many resources",
+                Refusal::NoSuchSlot { .. } => "refused: no such slot",
+                Refusal::SlotHeld { .. } => "refused: a held slot is renamed",
+                Refusal::SlotsNamed { .. } => "refused: the slots have names",
+                Refusal::TooManyOutOfService { .. } => unreachable!("no script has that many slots"),
             },
         };
         self.count(name);

@@ -388,6 +388,7 @@ fn told_claim(reply: &Reply) -> Option<ClaimId> {
         | Reply::Fence(_)
         | Reply::Survey(_)
         | Reply::Inspection(_)
+        | Reply::Resumed(_)
         | Reply::Done => None,
     }
 }

@@ -7,7 +7,7 @@ use super::bytes::{Reader, put_varint, unzigzag, zigzag};
 use super::change;
 use super::error::{Flaw, RecordError};
 use super::frame;
-use super::numbers::change::{MASK, SAME_CLAIM, TIME_PASSED, WALL_DRIFTED};
+use super::numbers::change::{FIRST_OF_VERSION_5, MASK, SAME_CLAIM, TIME_PASSED, WALL_DRIFTED};
 use super::parts;
 use crate::ids::{Epoch, Position};
 
@@ -64,6 +64,9 @@ impl BatchWriter {
 
         let tag_offset = self.buffer.len();
         let mut tag = change::number(change);
+        if tag >= FIRST_OF_VERSION_5 {
+            frame::raise_version(&mut self.buffer);
+        }
         self.buffer.push(tag);
         if passed_us != 0 {
             tag |= TIME_PASSED;

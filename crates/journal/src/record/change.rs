@@ -3,7 +3,7 @@
 
 use leasehold_engine::{Change, ClaimId, Claimed, Time, Token, planted};
 
-use super::bytes::{Reader, put_varint};
+use super::bytes::{Reader, put_str, put_varint};
 use super::error::{Flaw, RecordError};
 use super::numbers::{change, part};
 use super::parts::{self, Rare, Said};
@@ -28,12 +28,27 @@ pub(super) fn number(change: &Change) -> u8 {
         Change::GraceOver { .. } => change::GRACE_OVER,
         Change::Ended { .. } => change::ENDED,
         Change::Forgotten { .. } => change::FORGOTTEN,
+        Change::Paused { .. } => change::PAUSED,
+        Change::Resumed { .. } => change::RESUMED,
+        Change::SlotServed { .. } => change::SLOT_SERVED,
+        Change::SlotsNamed { .. } => change::SLOTS_NAMED,
     }
 }
 
 /// Returns whether changes of this number name a claim.
 pub(super) fn names_claim(number: u8) -> bool {
-    !matches!(number, change::MARKED | change::JUMPED | change::CONFIGURED | change::UNCONFIGURED | change::LABELED)
+    !matches!(
+        number,
+        change::MARKED
+            | change::JUMPED
+            | change::CONFIGURED
+            | change::UNCONFIGURED
+            | change::LABELED
+            | change::PAUSED
+            | change::RESUMED
+            | change::SLOT_SERVED
+            | change::SLOTS_NAMED
+    )
 }
 
 pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
@@ -42,7 +57,11 @@ pub(super) fn claim_of(change: &Change) -> Option<ClaimId> {
         | Change::Jumped { .. }
         | Change::Configured { .. }
         | Change::Unconfigured { .. }
-        | Change::Labeled { .. } => None,
+        | Change::Labeled { .. }
+        | Change::Paused { .. }
+        | Change::Resumed { .. }
+        | Change::SlotServed { .. }
+        | Change::SlotsNamed { .. } => None,
         Change::Claimed(claimed) => Some(claimed.claim),
         Change::Joined { claim, .. }
         | Change::Kept { claim, .. }
@@ -70,7 +89,21 @@ pub(super) fn put_fields(out: &mut Vec<u8>, change: &Change, at: Time) {
             parts::put_resource(out, resource);
             put_varint(out, u64::from(*capacity));
         }
-        Change::Unconfigured { resource } => parts::put_resource(out, resource),
+        Change::Unconfigured { resource } | Change::Resumed { resource } => parts::put_resource(out, resource),
+        Change::Paused { resource, reason, until } => {
+            parts::put_resource(out, resource);
+            put_str(out, reason);
+            parts::put_time(out, *until, at);
+        }
+        Change::SlotServed { resource, slot, out: reason } => {
+            parts::put_resource(out, resource);
+            put_varint(out, u64::from(*slot));
+            parts::put_optional(out, reason.as_ref());
+        }
+        Change::SlotsNamed { resource, slots } => {
+            parts::put_resource(out, resource);
+            parts::put_slots(out, slots.as_deref());
+        }
         Change::Labeled { resource, label } => {
             parts::put_resource(out, resource);
             parts::put_optional(out, label.as_ref());
@@ -105,6 +138,21 @@ pub(super) fn fields(
             Ok(Change::Configured { resource, capacity: reader.varint_u32("capacity")? })
         }
         (change::UNCONFIGURED, None) => Ok(Change::Unconfigured { resource: parts::resource_key(reader)? }),
+        (change::PAUSED, None) => {
+            let resource = parts::resource_key(reader)?;
+            let reason = reader.str("reason")?.into();
+            Ok(Change::Paused { resource, reason, until: parts::time(reader, "until", at)? })
+        }
+        (change::RESUMED, None) => Ok(Change::Resumed { resource: parts::resource_key(reader)? }),
+        (change::SLOT_SERVED, None) => {
+            let resource = parts::resource_key(reader)?;
+            let slot = reader.varint_u32("slot")?;
+            Ok(Change::SlotServed { resource, slot, out: parts::optional(reader, "reason")? })
+        }
+        (change::SLOTS_NAMED, None) => {
+            let resource = parts::resource_key(reader)?;
+            Ok(Change::SlotsNamed { resource, slots: parts::slots(reader)? })
+        }
         (change::LABELED, None) => {
             let resource = parts::resource_key(reader)?;
             Ok(Change::Labeled { resource, label: parts::optional(reader, "label")? })

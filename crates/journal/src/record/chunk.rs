@@ -37,6 +37,9 @@ impl ChunkWriter {
 
     /// Adds a fact to the chunk.
     pub fn push(&mut self, fact: &Fact) {
+        if fact::is_of_version_5(fact) {
+            frame::raise_version(&mut self.buffer);
+        }
         fact::put(&mut self.buffer, fact, self.moment);
         self.facts = self.facts.checked_add(1).expect("a chunk is sealed long before four billion facts");
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimFact, Counters, Fact, Holds, Lease, Moment, ResourceFact, Time, Token};
+use leasehold_engine::{ClaimFact, Counters, Fact, Fittings, Holds, Lease, Moment, ResourceFact, Time, Token};
 
 use super::bytes::{Reader, put_str, put_varint};
 use super::error::{Flaw, RecordError};
@@ -19,8 +19,8 @@ pub(super) fn put(out: &mut Vec<u8>, fact: &Fact, base: Moment) {
             put_varint(out, last_token.0);
             put_varint(out, *last_order);
         }
-        Fact::Resource(ResourceFact { resource, capacity, configured, last_token, label, holds }) => {
-            put_resource_rare(out, label.as_ref(), *holds);
+        Fact::Resource(ResourceFact { resource, capacity, configured, last_token, label, holds, fittings }) => {
+            put_resource_rare(out, label.as_ref(), *holds, fittings.as_deref(), base);
             parts::put_resource(out, resource);
             put_varint(out, u64::from(*capacity));
             out.push(u8::from(*configured));
@@ -37,15 +37,21 @@ pub(super) fn put(out: &mut Vec<u8>, fact: &Fact, base: Moment) {
     }
 }
 
+/// Returns whether it has a part that format version 4 does not have.
+pub(super) fn is_of_version_5(fact: &Fact) -> bool {
+    matches!(fact, Fact::Resource(ResourceFact { fittings: Some(_), .. }))
+}
+
 pub(super) fn get(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordError> {
     match reader.u8("fact")? {
         fact::COUNTERS => Ok(Fact::Counters(Counters {
             last_token: Token(reader.varint("last token")?),
             last_order: reader.varint("last order")?,
         })),
-        fact::RESOURCE => resource(reader, None, Holds::default()),
+        fact::RESOURCE => resource(reader, None, Holds::default(), None),
         fact::RESOURCE_WITH => {
-            let flags = parts::part_flags(reader, resource_rare::LABEL | resource_rare::HOLDS)?;
+            let flags =
+                parts::part_flags(reader, resource_rare::LABEL | resource_rare::HOLDS | resource_rare::FITTINGS)?;
             let has = |flag: u8| flags & flag != 0;
             let label = if has(resource_rare::LABEL) { Some(reader.str("label")?.into()) } else { None };
             let holds = if has(resource_rare::HOLDS) {
@@ -53,7 +59,9 @@ pub(super) fn get(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordE
             } else {
                 Holds::default()
             };
-            resource(reader, label, holds)
+            let fittings =
+                if has(resource_rare::FITTINGS) { Some(Box::new(parts::fittings(reader, base)?)) } else { None };
+            resource(reader, label, holds, fittings)
         }
         fact::CLAIM => claim(reader, Rare::default(), base),
         fact::CLAIM_BY => {
@@ -69,15 +77,25 @@ pub(super) fn get(reader: &mut Reader<'_>, base: Moment) -> Result<Fact, RecordE
 }
 
 /// The number of the variant, and the rare parts that it stands for.
-fn put_resource_rare(out: &mut Vec<u8>, label: Option<&Arc<str>>, holds: Holds) {
+fn put_resource_rare(
+    out: &mut Vec<u8>,
+    label: Option<&Arc<str>>,
+    holds: Holds,
+    fittings: Option<&Fittings>,
+    base: Moment,
+) {
     let has_holds = holds != Holds::default();
-    if label.is_none() && !has_holds {
+    if label.is_none() && !has_holds && fittings.is_none() {
         out.push(fact::RESOURCE);
         return;
     }
     out.push(fact::RESOURCE_WITH);
     let flag = |there: bool, flag: u8| if there { flag } else { 0 };
-    out.push(flag(label.is_some(), resource_rare::LABEL) | flag(has_holds, resource_rare::HOLDS));
+    out.push(
+        flag(label.is_some(), resource_rare::LABEL)
+            | flag(has_holds, resource_rare::HOLDS)
+            | flag(fittings.is_some(), resource_rare::FITTINGS),
+    );
     if let Some(label) = label {
         put_str(out, label);
     }
@@ -86,9 +104,17 @@ fn put_resource_rare(out: &mut Vec<u8>, label: Option<&Arc<str>>, holds: Holds) 
         put_varint(out, u64::from(count));
         put_varint(out, mean_us);
     }
+    if let Some(fittings) = fittings {
+        parts::put_fittings(out, fittings, base);
+    }
 }
 
-fn resource(reader: &mut Reader<'_>, label: Option<Arc<str>>, holds: Holds) -> Result<Fact, RecordError> {
+fn resource(
+    reader: &mut Reader<'_>,
+    label: Option<Arc<str>>,
+    holds: Holds,
+    fittings: Option<Box<Fittings>>,
+) -> Result<Fact, RecordError> {
     Ok(Fact::Resource(ResourceFact {
         resource: parts::resource_key(reader)?,
         capacity: reader.varint_u32("capacity")?,
@@ -100,6 +126,7 @@ fn resource(reader: &mut Reader<'_>, label: Option<Arc<str>>, holds: Holds) -> R
         last_token: Token(reader.varint("last token")?),
         label,
         holds,
+        fittings,
     }))
 }
 

@@ -5,10 +5,12 @@ use leasehold_engine::planted;
 use super::bytes::Reader;
 use super::error::{Flaw, RecordError};
 
-/// The version this build writes. It reads this version and all earlier ones. Version 2 added places that are kept,
-/// version 3 the principals of locks, version 4 the particulars of claims, labels and past holds of resources; each has
-/// everything that the version before it has.
-pub const FORMAT_VERSION: u16 = 4;
+/// The newest version that this build writes. It reads this version and all earlier ones. Version 2 added places that
+/// are kept, version 3 the principals of locks, version 4 the particulars of claims, labels and past holds of resources,
+/// version 5 the fittings of resources; each has everything that the version before it has.
+pub const FORMAT_VERSION: u16 = 5;
+/// The version of a record that has nothing of a newer one: nodes and servers of an earlier release read it, too.
+const PLAIN_VERSION: u16 = 4;
 
 pub(super) const MAGIC_BYTES: usize = 4;
 const CRC_BYTES: usize = 4;
@@ -20,7 +22,12 @@ const KEPT_CAPACITY_BYTES: usize = 1 << 20;
 pub(super) fn begin(out: &mut Vec<u8>, magic: [u8; MAGIC_BYTES]) {
     out.clear();
     out.extend_from_slice(&magic);
-    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(&PLAIN_VERSION.to_le_bytes());
+}
+
+/// The record that was begun has a part of the newest version.
+pub(super) fn raise_version(out: &mut [u8]) {
+    out[MAGIC_BYTES..MAGIC_BYTES + 2].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
 }
 
 /// Fills in a count that was not known when the header was written, adds the checksum and returns the record. The

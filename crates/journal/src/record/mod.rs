@@ -9,7 +9,8 @@
 //!
 //! Integers of fixed width are little endian, varints are LEB128, texts have their length in front. The checksum
 //! covers every byte before it. Headers have a fixed width so that the number of changes can be filled in at the end.
-//! A change to any byte of this raises [`FORMAT_VERSION`], and the versions before stay readable.
+//! A change to any byte of this raises [`FORMAT_VERSION`], and the versions before stay readable. A record has the
+//! lowest version that has all of its parts, from version 4 on: in a cluster, nodes of the release before can read it.
 
 mod batch;
 pub mod bytes;

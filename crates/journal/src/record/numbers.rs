@@ -23,6 +23,13 @@ pub(super) mod change {
     pub(in crate::record) const CONFIRMED: u8 = 16;
     pub(in crate::record) const LABELED: u8 = 17;
     pub(in crate::record) const JUMPED: u8 = 18;
+    pub(in crate::record) const PAUSED: u8 = 19;
+    pub(in crate::record) const RESUMED: u8 = 20;
+    pub(in crate::record) const SLOT_SERVED: u8 = 21;
+    pub(in crate::record) const SLOTS_NAMED: u8 = 22;
+
+    /// The first number that format version 4 does not have.
+    pub(in crate::record) const FIRST_OF_VERSION_5: u8 = PAUSED;
 
     pub(in crate::record) const MASK: u8 = 0x1f;
     /// Service time passed since the previous change; the difference follows.
@@ -110,4 +117,13 @@ pub(super) mod resource_rare {
     pub(in crate::record) const LABEL: u8 = 0x01;
     /// How many holds, and their mean.
     pub(in crate::record) const HOLDS: u8 = 0x02;
+    /// The fittings that operators set.
+    pub(in crate::record) const FITTINGS: u8 = 0x04;
+}
+
+/// Which fittings of a resource follow, in this order.
+pub(super) mod fitting {
+    pub(in crate::record) const PAUSE: u8 = 0x01;
+    pub(in crate::record) const OUT_OF_SERVICE: u8 = 0x02;
+    pub(in crate::record) const SLOTS: u8 = 0x04;
 }

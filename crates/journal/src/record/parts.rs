@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Lease, Moment, Particulars, ResourceKey, Status, Time, Wall};
+use leasehold_engine::{
+    ClaimId, Ending, Fittings, IdempotencyKey, Lease, Moment, NamedSlot, OutOfService, Particulars, Pause, ResourceKey,
+    Status, Time, Wall,
+};
 
 use super::bytes::{Reader, put_str, put_varint, unzigzag, zigzag};
 use super::error::{Flaw, RecordError};
-use super::numbers::{ending, part, point, rare, resource, status};
+use super::numbers::{ending, fitting, part, point, rare, resource, status};
 
 /// Distances beyond this are written as absolute values, so that adding `point::RELATIVE` cannot overflow.
 const DISTANCE_MAX: u64 = 1 << 62;
@@ -260,6 +263,79 @@ pub(super) fn optional(reader: &mut Reader<'_>, field: &'static str) -> Result<O
         1 => reader.str(field).map(|text| Some(text.into())),
         unknown => Err(reader.error(field, Flaw::Unknown(unknown))),
     }
+}
+
+/// The names of slots: their number plus one, or zero where slots have no names.
+pub(super) fn put_slots(out: &mut Vec<u8>, slots: Option<&[NamedSlot]>) {
+    put_varint(out, slots.map_or(0, |slots| slots.len() as u64 + 1));
+    for NamedSlot { name, data } in slots.unwrap_or_default() {
+        put_str(out, name);
+        put_optional(out, data.as_ref());
+    }
+}
+
+pub(super) fn slots(reader: &mut Reader<'_>) -> Result<Option<Arc<[NamedSlot]>>, RecordError> {
+    let Some(count) = reader.varint_u32("named slots")?.checked_sub(1) else { return Ok(None) };
+    // Every slot has bytes of its own, so that a damaged number is noticed before memory is taken for it.
+    let slot = |reader: &mut Reader<'_>| {
+        let name = reader.str("slot name")?.into();
+        Ok(NamedSlot { name, data: optional(reader, "slot data")? })
+    };
+    let mut slots = Vec::new();
+    for _ in 0..count {
+        slots.push(slot(reader)?);
+    }
+    Ok(Some(slots.into()))
+}
+
+/// The fittings that operators set.
+pub(super) fn put_fittings(out: &mut Vec<u8>, fittings: &Fittings, base: Moment) {
+    let Fittings { pause, out_of_service, slots } = fittings;
+    let flag = |there: bool, flag: u8| if there { flag } else { 0 };
+    out.push(
+        flag(pause.is_some(), fitting::PAUSE)
+            | flag(!out_of_service.is_empty(), fitting::OUT_OF_SERVICE)
+            | flag(slots.is_some(), fitting::SLOTS),
+    );
+    if let Some(Pause { reason, since, until }) = pause {
+        put_str(out, reason);
+        put_moment(out, *since, base);
+        put_time(out, *until, base.at);
+    }
+    if !out_of_service.is_empty() {
+        put_varint(out, out_of_service.len() as u64);
+        for (slot, OutOfService { reason, since }) in out_of_service {
+            put_varint(out, u64::from(*slot));
+            put_str(out, reason);
+            put_moment(out, *since, base);
+        }
+    }
+    if slots.is_some() {
+        put_slots(out, slots.as_deref());
+    }
+}
+
+pub(super) fn fittings(reader: &mut Reader<'_>, base: Moment) -> Result<Fittings, RecordError> {
+    let flags = part_flags(reader, fitting::PAUSE | fitting::OUT_OF_SERVICE | fitting::SLOTS)?;
+    let mut fittings = Fittings::default();
+    if flags & fitting::PAUSE != 0 {
+        fittings.pause = Some(Pause {
+            reason: reader.str("reason")?.into(),
+            since: moment(reader, "since", base)?,
+            until: time(reader, "until", base.at)?,
+        });
+    }
+    if flags & fitting::OUT_OF_SERVICE != 0 {
+        for _ in 0..reader.varint_u32("slots out of service")? {
+            let slot = reader.varint_u32("slot")?;
+            let out = OutOfService { reason: reader.str("reason")?.into(), since: moment(reader, "since", base)? };
+            fittings.out_of_service.insert(slot, out);
+        }
+    }
+    if flags & fitting::SLOTS != 0 {
+        fittings.slots = slots(reader)?;
+    }
+    Ok(fittings)
 }
 
 pub(super) fn client(reader: &mut Reader<'_>, flags: u8) -> Result<Option<Arc<str>>, RecordError> {

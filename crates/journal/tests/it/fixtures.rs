@@ -75,7 +75,51 @@ fn version_3_of_a_chunk() {
 
 #[test]
 fn version_4_of_a_batch() {
-    assert_eq!(FORMAT_VERSION, 4, "keep these fixtures and add those of the new version");
+    let mut writer = BatchWriter::new(2, Epoch(5), Position(1_001));
+    samples::changes_4().iter().for_each(|(moment, change)| _ = writer.push(*moment, change));
+    let kept = kept("v4-batch.bin");
+    let decoded = decode_batch(&kept).unwrap();
+    assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
+    assert_eq!(decoded.header.first, Position(1_001));
+    assert_eq!(decoded.changes, samples::changes_4());
+    assert_eq!(kept, writer.seal().record, "a batch with nothing of version 5 is one of version 4");
+}
+
+#[test]
+fn version_4_of_a_chunk() {
+    let mut writer = ChunkWriter::new(2, Position(1_000), samples::CHECKPOINT_AT);
+    samples::facts_4().iter().for_each(|fact| writer.push(fact));
+    let kept = kept("v4-chunk.bin");
+    let decoded = decode_chunk(&kept).unwrap();
+    assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));
+    assert_eq!((decoded.header.moment, decoded.header.number), (samples::CHECKPOINT_AT, 0));
+    assert_eq!(decoded.facts, samples::facts_4());
+    assert_eq!(kept, writer.seal(), "a chunk with nothing of version 5 is one of version 4");
+}
+
+/// A writer goes back to version 4 with the next record.
+#[test]
+fn a_record_has_the_lowest_version_that_will_do() {
+    let version = |record: &[u8]| record[4];
+    let mut writer = BatchWriter::new(2, Epoch(5), Position(1_001));
+    let mut written = Vec::new();
+    for (moment, change) in samples::changes() {
+        writer.push(moment, &change);
+        written.push((samples::variant(&change) >= 16, version(&writer.seal().record)));
+    }
+    let mut chunks = ChunkWriter::new(2, Position(1_000), samples::CHECKPOINT_AT);
+    for fact in samples::facts() {
+        chunks.push(&fact);
+        let is_new = matches!(&fact, Fact::Resource(resource) if resource.fittings.is_some());
+        written.push((is_new, version(&chunks.seal())));
+    }
+    assert!(written.iter().all(|&(is_new, version)| version == if is_new { 5 } else { 4 }), "{written:?}");
+    assert!(written.iter().any(|&(is_new, _)| is_new));
+}
+
+#[test]
+fn version_5_of_a_batch() {
+    assert_eq!(FORMAT_VERSION, 5, "keep these fixtures and add those of the new version");
     let mut writer = BatchWriter::new(2, Epoch(5), Position(1_001));
     let mut variants = BTreeSet::new();
     for (moment, change) in samples::changes() {
@@ -85,7 +129,7 @@ fn version_4_of_a_batch() {
     assert_eq!(variants, (0..samples::VARIANTS).collect(), "the sample lacks a variant");
 
     let written = writer.seal();
-    let kept = fixture("v4-batch.bin", &written.record);
+    let kept = fixture("v5-batch.bin", &written.record);
     let decoded = decode_batch(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
     assert_eq!((decoded.header.first, decoded.header.last()), (Position(1_001), written.last));
@@ -94,7 +138,7 @@ fn version_4_of_a_batch() {
 }
 
 #[test]
-fn version_4_of_a_chunk() {
+fn version_5_of_a_chunk() {
     let mut writer = ChunkWriter::new(2, Position(1_000), samples::CHECKPOINT_AT);
     for fact in samples::facts() {
         // A new kind of fact fails to compile here, and then has to be added to the sample.
@@ -104,7 +148,7 @@ fn version_4_of_a_chunk() {
     }
 
     let written = writer.seal();
-    let kept = fixture("v4-chunk.bin", &written);
+    let kept = fixture("v5-chunk.bin", &written);
     let decoded = decode_chunk(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));
     assert_eq!((decoded.header.moment, decoded.header.number), (samples::CHECKPOINT_AT, 0));

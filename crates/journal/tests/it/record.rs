@@ -132,11 +132,11 @@ fn errors_say_where_and_what() {
     record[end..].copy_from_slice(&[0; 4]);
     let message = read(&record).unwrap_err().to_string();
     assert!(message.starts_with(&format!("checksum at byte {end}: 00000000 is stored, the bytes before it give ")));
-    for version in [0, 5] {
+    for version in [0, 6] {
         record[4] = version;
         assert_eq!(
             read(&record).unwrap_err().to_string(),
-            format!("version at byte 4: format version {version} is not known here, versions 1 to 4 are")
+            format!("version at byte 4: format version {version} is not known here, versions 1 to 5 are")
         );
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Change, ClaimFact, ClaimId, Claimed, Counters, Ending, Fact, Holds, IdempotencyKey, Lease, Moment, Particulars,
-    ResourceFact, ResourceKey, Status, Time, Token, Wall,
+    Change, ClaimFact, ClaimId, Claimed, Counters, Ending, Fact, Fittings, Holds, IdempotencyKey, Lease, Moment,
+    NamedSlot, OutOfService, Particulars, Pause, ResourceFact, ResourceKey, Status, Time, Token, Wall,
 };
 use proptest::prelude::*;
 
@@ -39,9 +39,13 @@ pub(crate) fn variant(change: &Change) -> usize {
         Change::Confirmed { .. } => 13,
         Change::Labeled { .. } => 14,
         Change::Jumped { .. } => 15,
+        Change::Paused { .. } => 16,
+        Change::Resumed { .. } => 17,
+        Change::SlotServed { .. } => 18,
+        Change::SlotsNamed { .. } => 19,
     }
 }
-pub(crate) const VARIANTS: usize = 16;
+pub(crate) const VARIANTS: usize = 20;
 
 fn resources() -> [ResourceKey; 3] {
     [
@@ -55,8 +59,34 @@ fn key() -> IdempotencyKey {
     IdempotencyKey { name: "order-17".into(), fingerprint: 0xfeed_beef_dead_cafe }
 }
 
-/// The same with the additions of version 4.
+/// The same with the additions of version 5.
 pub(crate) fn changes() -> Vec<(Moment, Change)> {
+    let mut changes = changes_4();
+    let last = changes.last().expect("there are some").0;
+    let [pool, claimed, lock] = resources();
+    let reason = || Arc::<str>::from("new disks, until noon");
+    let named = |resource: &ResourceKey, slots| Change::SlotsNamed { resource: resource.clone(), slots };
+    let served = |out| Change::SlotServed { resource: pool.clone(), slot: 300, out };
+    let added = [
+        Change::Paused { resource: lock.clone(), reason: reason(), until: Time::NEVER },
+        Change::Paused { resource: claimed.clone(), reason: reason(), until: Time(last.at.0 + 60_000_000) },
+        Change::Resumed { resource: lock },
+        served(Some(reason())),
+        served(None),
+        named(&pool, Some(named_slots())),
+        named(&claimed, None),
+    ];
+    changes.extend(added.map(|change| (last, change)));
+    changes
+}
+
+fn named_slots() -> Arc<[NamedSlot]> {
+    let slot = |name: &str, data: Option<&str>| NamedSlot { name: name.into(), data: data.map(Into::into) };
+    [slot("bench-1", Some(r#"{"port":1}"#)), slot("bänk", None)].into()
+}
+
+/// The same with the additions of version 4.
+pub(crate) fn changes_4() -> Vec<(Moment, Change)> {
     let mut changes = changes_3();
     let last = changes.last().expect("there are some").0;
     let claimed = |claim, particulars: Particulars, principal: Option<Arc<str>>| Claimed {
@@ -188,6 +218,34 @@ pub(crate) const CHECKPOINT_AT: Moment = Moment { at: Time(9_000_000), wall: Wal
 
 /// As `changes`, for facts.
 pub(crate) fn facts() -> Vec<Fact> {
+    let mut facts = facts_4();
+    let since = Moment { at: Time(8_000_000), wall: Wall(1_700_000_008_000_000) };
+    let reason = || Arc::<str>::from("new disks, until noon");
+    let pause = |until| Some(Pause { reason: reason(), since, until });
+    let out = [(0, "old".into()), (300, reason())].map(|(slot, reason)| (slot, OutOfService { reason, since }));
+    let fitted = [
+        Fittings { pause: pause(Time::NEVER), out_of_service: out.into(), slots: Some(named_slots()) },
+        Fittings { slots: Some(named_slots()), ..Fittings::default() },
+        Fittings { pause: pause(Time(70_000_000)), ..Fittings::default() },
+    ];
+    facts.extend(resources().into_iter().zip(fitted).map(|(resource, fittings)| {
+        let (label, holds) = (None, Holds::default());
+        let fittings = Some(Box::new(fittings));
+        Fact::Resource(ResourceFact {
+            resource,
+            capacity: 2,
+            configured: false,
+            last_token: Token(7),
+            label,
+            holds,
+            fittings,
+        })
+    }));
+    facts
+}
+
+/// As `changes_4`, for facts.
+pub(crate) fn facts_4() -> Vec<Fact> {
     let mut facts = facts_3();
     let claims = facts.iter().filter_map(|fact| if let Fact::Claim(claim) = fact { Some(claim) } else { None });
     let mut claims: Vec<ClaimFact> = claims.rev().take(2).map(|claim| (**claim).clone()).collect();
@@ -199,7 +257,8 @@ pub(crate) fn facts() -> Vec<Fact> {
     let holds = Holds { count: 7, mean_us: 2_000_000 };
     let more = [(Some("build slots".into()), Holds::default()), (None, holds), (Some("".into()), holds)];
     facts.extend(resources().into_iter().zip(more).map(|(resource, (label, holds))| {
-        Fact::Resource(ResourceFact { resource, capacity: 2, configured: true, last_token: Token(6), label, holds })
+        let (last_token, fittings) = (Token(6), None);
+        Fact::Resource(ResourceFact { resource, capacity: 2, configured: true, last_token, label, holds, fittings })
     }));
     facts
 }
@@ -233,7 +292,8 @@ pub(crate) fn facts_1() -> Vec<Fact> {
     let mut facts = vec![Fact::Counters(Counters { last_token: Token(99), last_order: 12_345 })];
     facts.extend(resources().into_iter().zip([true, false, true]).map(|(resource, configured)| {
         let (label, holds) = (None, Holds::default());
-        Fact::Resource(ResourceFact { resource, capacity: 1, configured, last_token: Token(5), label, holds })
+        let (last_token, fittings) = (Token(5), None);
+        Fact::Resource(ResourceFact { resource, capacity: 1, configured, last_token, label, holds, fittings })
     }));
     let statuses = [Status::Waiting, Status::Active, Status::Grace, Status::Lapsed];
     let statuses = statuses.into_iter().chain(ENDINGS.map(Status::Ended));
@@ -324,6 +384,21 @@ fn claimed() -> impl Strategy<Value = Claimed> {
     )
 }
 
+fn slots() -> impl Strategy<Value = Option<Arc<[NamedSlot]>>> {
+    let slot = (text(), prop::option::of(text())).prop_map(|(name, data)| NamedSlot { name, data });
+    prop::option::of(prop::collection::vec(slot, 0..4).prop_map(Into::into))
+}
+
+fn fittings() -> impl Strategy<Value = Fittings> {
+    let pause = (text(), moment(), time()).prop_map(|(reason, since, until)| Pause { reason, since, until });
+    let out = (small(), text(), moment()).prop_map(|(slot, reason, since)| (slot, OutOfService { reason, since }));
+    (prop::option::of(pause), prop::collection::vec(out, 0..4), slots()).prop_map(|(pause, out, slots)| Fittings {
+        pause,
+        out_of_service: out.into_iter().collect(),
+        slots,
+    })
+}
+
 pub(crate) fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         Just(Change::Marked),
@@ -341,6 +416,14 @@ pub(crate) fn change() -> impl Strategy<Value = Change> {
         claim().prop_map(|claim| Change::Confirmed { claim }),
         (resource(), prop::option::of(text())).prop_map(|(resource, label)| Change::Labeled { resource, label }),
         number().prop_map(|token| Change::Jumped { last_token: Token(token) }),
+        (resource(), text(), time()).prop_map(|(resource, reason, until)| Change::Paused { resource, reason, until }),
+        resource().prop_map(|resource| Change::Resumed { resource }),
+        (resource(), small(), prop::option::of(text())).prop_map(|(resource, slot, out)| Change::SlotServed {
+            resource,
+            slot,
+            out
+        }),
+        (resource(), slots()).prop_map(|(resource, slots)| Change::SlotsNamed { resource, slots }),
         (claim(), lease()).prop_map(|(claim, lease)| Change::Renewed { claim, lease }),
         (claim(), number()).prop_map(|(claim, ttl_us)| Change::Retimed { claim, ttl_us }),
         claim().prop_map(|claim| Change::GraceBegan { claim }),
@@ -419,12 +502,19 @@ pub(crate) fn fact() -> impl Strategy<Value = Fact> {
     prop_oneof![
         (number(), number())
             .prop_map(|(token, last_order)| Fact::Counters(Counters { last_token: Token(token), last_order })),
-        (resource(), small(), any::<bool>(), number(), prop::option::of(text()), (small(), number())).prop_map(
-            |(resource, capacity, configured, token, label, (count, mean_us))| {
+        (
+            resource(),
+            small(),
+            any::<bool>(),
+            number(),
+            prop::option::of(text()),
+            (small(), number()),
+            prop::option::of(fittings().prop_map(Box::new))
+        )
+            .prop_map(|(resource, capacity, configured, token, label, (count, mean_us), fittings)| {
                 let (last_token, holds) = (Token(token), Holds { count, mean_us });
-                Fact::Resource(ResourceFact { resource, capacity, configured, last_token, label, holds })
-            }
-        ),
+                Fact::Resource(ResourceFact { resource, capacity, configured, last_token, label, holds, fittings })
+            }),
         claim_fact().prop_map(|fact| Fact::Claim(Box::new(fact))),
     ]
 }

@@ -168,6 +168,10 @@ fn action_of(command: &Command) -> Option<(&'static str, On<'_>)> {
     match command {
         Command::Configure { resource, .. } => Some(("configure", On::Resource(resource))),
         Command::Unconfigure { resource } => Some(("unconfigure", On::Resource(resource))),
+        Command::NameSlots(naming) => Some(("configure", On::Resource(&naming.resource))),
+        Command::Pause { resource, .. } => Some(("pause", On::Resource(resource))),
+        Command::Resume { resource } => Some(("resume", On::Resource(resource))),
+        Command::ServeSlot { resource, .. } => Some(("serve", On::Resource(resource))),
         Command::Acquire(acquire) => Some(("acquire", On::Resource(&acquire.resource))),
         Command::Renew { resource, .. } => Some(("renew", On::Resource(resource))),
         Command::Return { resource, .. } => Some(("return", On::Resource(resource))),

@@ -37,9 +37,12 @@ pub(crate) trait Guarded {
 /// The right that a command needs.
 pub(crate) fn need_of(command: &Command) -> Need<'_> {
     match command {
-        Command::Configure { resource, .. } | Command::Unconfigure { resource } => {
-            Need::One(Action::Configure, Target::of(resource))
-        }
+        Command::Configure { resource, .. }
+        | Command::Unconfigure { resource }
+        | Command::Pause { resource, .. }
+        | Command::Resume { resource }
+        | Command::ServeSlot { resource, .. } => Need::One(Action::Configure, Target::of(resource)),
+        Command::NameSlots(naming) => Need::One(Action::Configure, Target::of(&naming.resource)),
         Command::Acquire(acquire) => Need::One(Action::Acquire, Target::of(&acquire.resource)),
         // A lease is a secret that only its holder knows, and the caller names a lock's holder.
         Command::Renew { resource, .. } | Command::Return { resource, .. } | Command::Unlock { resource, .. } => {

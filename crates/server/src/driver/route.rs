@@ -16,6 +16,9 @@ pub(super) fn whose(command: &Command) -> Whose<'_> {
     match command {
         Command::Configure { resource, .. }
         | Command::Unconfigure { resource }
+        | Command::Pause { resource, .. }
+        | Command::Resume { resource }
+        | Command::ServeSlot { resource, .. }
         | Command::Renew { resource, .. }
         | Command::Return { resource, .. }
         | Command::Unlock { resource, .. }
@@ -28,6 +31,7 @@ pub(super) fn whose(command: &Command) -> Whose<'_> {
         | Command::Inspect { resource } => Whose::Resource(resource),
         Command::Acquire(acquire) => Whose::Resource(&acquire.resource),
         Command::Spend(spend) => Whose::Resource(&spend.resource),
+        Command::NameSlots(naming) => Whose::Resource(&naming.resource),
         Command::Update { claim, .. }
         | Command::Withdraw { claim }
         | Command::Attend { claim, .. }

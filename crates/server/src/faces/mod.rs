@@ -18,6 +18,7 @@ mod denial;
 mod docs;
 pub(crate) mod ended;
 mod face;
+mod fittings;
 mod fleetlock;
 mod front;
 mod header;

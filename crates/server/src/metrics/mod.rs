@@ -88,6 +88,8 @@ pub(crate) struct Metrics {
     holders: PerKind<Gauge>,
     waiters: PerKind<Gauge>,
     resources: PerKind<Gauge>,
+    paused: PerKind<Gauge>,
+    out_of_service: PerKind<Gauge>,
     oldest_waiter: PerKind<FloatGauge>,
     longest_queue: PerKind<Gauge>,
     retained: Gauge,
@@ -295,6 +297,14 @@ impl Metrics {
                 None,
                 Gauge::default,
             ),
+            paused: per_kind(r, "paused_resources", "Resources that an operator paused", None, Gauge::default),
+            out_of_service: per_kind(
+                r,
+                "slots_out_of_service",
+                "Slots that an operator took out of service",
+                None,
+                Gauge::default,
+            ),
             oldest_waiter: per_kind(
                 r,
                 "oldest_waiter",
@@ -474,7 +484,12 @@ impl Metrics {
                 }
                 self.endings.at(kind as usize, ending(*how), || ending_labels(kind, *how)).inc();
             }
-            What::Configured { .. } | What::Unconfigured | What::GraceOver => {}
+            What::Configured { .. }
+            | What::Unconfigured
+            | What::Paused { .. }
+            | What::Resumed { .. }
+            | What::SlotServed { .. }
+            | What::GraceOver => {}
         }
     }
 
@@ -486,6 +501,8 @@ impl Metrics {
             self.holders.of(kind).set(counted.holding as u64);
             self.waiters.of(kind).set(counted.waiting as u64);
             self.resources.of(kind).set(counted.resources as u64);
+            self.paused.of(kind).set(counted.paused as u64);
+            self.out_of_service.of(kind).set(counted.out_of_service as u64);
             let Queue { longest, oldest_us } = queues[kind as usize];
             self.longest_queue.of(kind).set(longest);
             self.oldest_waiter.of(kind).set(Duration::from_micros(oldest_us).as_secs_f64());

@@ -41,7 +41,11 @@ pub(super) fn lock(effect: &Effect, logs_renewals: bool) {
             }
             (how, None) => tracing::info!(target: LOCKS, job, client, ?how, "stopped waiting for the lock"),
         },
-        What::Configured { .. } | What::Unconfigured => {}
+        What::Paused { reason, .. } => tracing::info!(target: LOCKS, job, %reason, "lock paused"),
+        What::Resumed { paused_us } => {
+            tracing::info!(target: LOCKS, job, paused_s = seconds(*paused_us), "lock resumed");
+        }
+        What::Configured { .. } | What::Unconfigured | What::SlotServed { .. } => {}
     }
 }
 
@@ -65,6 +69,14 @@ pub(super) fn quietly(effect: &Effect) {
         }
         What::Configured { capacity } => tracing::debug!(target: CLAIMS, kind, resource, capacity, "configured"),
         What::Unconfigured => tracing::debug!(target: CLAIMS, kind, resource, "unconfigured"),
+        What::Paused { reason, .. } => tracing::info!(target: CLAIMS, kind, resource, %reason, "paused"),
+        What::Resumed { paused_us } => {
+            tracing::info!(target: CLAIMS, kind, resource, paused_s = seconds(*paused_us), "resumed");
+        }
+        What::SlotServed { slot, out } => {
+            let reason = out.as_deref();
+            tracing::info!(target: CLAIMS, kind, resource, slot, is_out = out.is_some(), reason, "slot service changed");
+        }
         What::GraceBegan { .. } | What::GraceOver => {}
     }
 }

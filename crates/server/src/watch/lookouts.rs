@@ -99,6 +99,8 @@ impl Lookouts {
                 What::Renewed { .. } => bells.renewed.notify_waiters(),
                 // A client that waits, or waits no more, changes nothing about the holder.
                 What::Queued | What::Ended { held_us: None, .. } | What::Configured { .. } | What::Unconfigured => {}
+                // Neither changes who holds the lock.
+                What::Paused { .. } | What::Resumed { .. } | What::SlotServed { .. } => {}
             }
         }
     }

@@ -74,7 +74,12 @@ impl Bucket {
                 }
                 self.expiries += u32::from(*how == Ending::Expired);
             }
-            What::Configured { .. } | What::Unconfigured | What::GraceOver => {}
+            What::Configured { .. }
+            | What::Unconfigured
+            | What::Paused { .. }
+            | What::Resumed { .. }
+            | What::SlotServed { .. }
+            | What::GraceOver => {}
         }
     }
 

@@ -1,8 +1,9 @@
 //! One claim and one resource, according to the journal.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Kind, ResourceKey, Time, Token};
+use leasehold_engine::{ClaimId, Ending, IdempotencyKey, Kind, NamedSlot, ResourceKey, Time, Token};
 
 use super::When;
 
@@ -133,6 +134,24 @@ pub(crate) struct Row {
     pub(crate) last_token: u64,
     /// Position and (capacity, configured) from there on.
     pub(crate) shapes: Vec<(u64, (u32, bool))>,
+    pub(crate) fit: Fit,
+    /// Position and fit from there on.
+    pub(crate) fits: Vec<(u64, Fit)>,
+}
+
+/// The fittings that operators set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fit {
+    /// Until when it is paused.
+    pub(crate) paused_until: Option<Time>,
+    pub(crate) out: BTreeSet<u32>,
+    pub(crate) slots: Option<Arc<[NamedSlot]>>,
+}
+
+impl Fit {
+    pub(crate) fn name(&self, slot: u32) -> Option<&Arc<str>> {
+        self.slots.as_ref()?.get(slot as usize).map(|slot| &slot.name)
+    }
 }
 
 impl Row {
@@ -144,6 +163,8 @@ impl Row {
             holders: Vec::new(),
             last_token: 0,
             shapes: Vec::new(),
+            fit: Fit::default(),
+            fits: Vec::new(),
         }
     }
 
@@ -160,9 +181,27 @@ impl Row {
         self.shapes.push((position, (capacity, configured)));
     }
 
+    /// Changes the fittings, from this position on.
+    pub(crate) fn refit(&mut self, position: u64, change: impl FnOnce(&mut Fit)) {
+        change(&mut self.fit);
+        self.fits.push((position, self.fit.clone()));
+    }
+
+    /// Returns whether a waiter could have a slot.
+    pub(crate) fn has_room(&self, held: &[u32]) -> bool {
+        self.fit.paused_until.is_none() && has_room(self.capacity, &self.fit.out, held)
+    }
+
     pub(crate) fn lowest_free(&self) -> u32 {
-        let slots = 0..=u32::try_from(self.holders.len()).expect("slots are few");
-        let mut free = slots.filter(|slot| self.holders.iter().all(|(taken, _)| taken != slot));
+        let slots = 0..=u32::try_from(self.holders.len() + self.fit.out.len()).expect("slots are few");
+        let is_out = |slot: &u32| self.fit.out.contains(slot);
+        let mut free = slots.filter(|slot| !is_out(slot) && self.holders.iter().all(|(taken, _)| taken != slot));
         free.next().expect("one more slot than holders")
     }
+}
+
+/// Fewer slots are held than are in service; those held that went out of service do not count.
+pub(crate) fn has_room(capacity: u32, out: &BTreeSet<u32>, held: &[u32]) -> bool {
+    let in_service = (0..capacity).filter(|slot| !out.contains(slot)).count();
+    held.iter().filter(|slot| !out.contains(slot)).count() < in_service
 }

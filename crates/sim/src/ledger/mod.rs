@@ -13,7 +13,7 @@ use leasehold_engine::{ClaimId, Engine, Kind, Limits, Moment, ResourceKey, Time}
 use leasehold_journal::Batch;
 use leasehold_journal::record::decode_batch;
 
-pub(crate) use entry::{Entry, EntryState, Held, LeaseLog, Row};
+pub(crate) use entry::{Entry, EntryState, Fit, Held, LeaseLog, Row};
 
 use crate::sometimes::{Rare, RareCounts};
 use invariant::{Check, Violation};
@@ -45,6 +45,7 @@ pub(crate) struct Asks {
     /// Of one grant alone, by its token.
     pub(crate) unlocks_of: BTreeSet<(ResourceKey, Arc<str>, u64)>,
     pub(crate) deletions: BTreeSet<ResourceKey>,
+    pub(crate) resumptions: BTreeSet<ResourceKey>,
     pub(crate) acquisitions: BTreeSet<ClaimId>,
     /// How often each key was used.
     pub(crate) keys: BTreeMap<(ResourceKey, Arc<str>), u32>,
@@ -176,6 +177,21 @@ impl Ledger {
 
     pub(crate) fn waiting_at(&self, key: &ResourceKey, position: u64) -> usize {
         self.claims.values().filter(|entry| entry.resource == *key && entry.waited_at(position)).count()
+    }
+
+    /// The fittings after the change at `position`.
+    pub(crate) fn fit_at(&self, key: &ResourceKey, position: u64) -> Fit {
+        let fits = self.rows.get(key).map_or(&[][..], |row| &row.fits);
+        fits.iter().rev().find(|(at, _)| *at <= position).map_or_else(Fit::default, |(_, fit)| fit.clone())
+    }
+
+    /// Returns whether a slot could be granted after the change at `position`.
+    pub(crate) fn has_room_at(&self, key: &ResourceKey, position: u64) -> bool {
+        let is_held = |entry: &&Entry| entry.resource == *key && entry.held_at(position);
+        let held = self.claims.values().filter(is_held).filter_map(|entry| entry.granted).map(|held| held.slot);
+        let fit = self.fit_at(key, position);
+        let (capacity, _) = self.shape_at(key, position);
+        fit.paused_until.is_none() && entry::has_room(capacity, &fit.out, &held.collect::<Vec<_>>())
     }
 
     /// Capacity and whether it was configured, after the change at `position`.

@@ -2,7 +2,7 @@
 
 use leasehold_engine::{Change, ClaimId, Claimed, Ending, Kind, Lease, Moment};
 
-use super::{Asks, Entry, EntryState, Held, LeaseLog, Ledger, News, Row, When, is_lock};
+use super::{Asks, Entry, EntryState, Fit, Held, LeaseLog, Ledger, News, Row, When, is_lock};
 use crate::ledger::invariant::{self, Check, ensure};
 use crate::sometimes::Rare;
 
@@ -29,6 +29,7 @@ impl Ledger {
                 let was_deleted = row.shapes.len() > 1 && !row.configured && resource.kind() == Kind::Pool;
                 let is_raised = !row.queue.is_empty() && (*capacity as usize) > held;
                 row.reshape(position, *capacity, true);
+                row.refit(position, |fit| fit.out.retain(|slot| slot < capacity));
                 self.rare.hit_if(is_raised, Rare::WaiterGrantedByRaise);
                 self.rare.hit_if((*capacity as usize) < held, Rare::CapacityLoweredBelowHolders);
                 self.rare.hit_if(was_deleted, Rare::PoolRecreated);
@@ -40,6 +41,10 @@ impl Ledger {
                 let is_empty = row.holders.is_empty() && row.queue.is_empty();
                 let is_opened = row.holders.is_empty() && !row.queue.is_empty();
                 row.reshape(position, Row::default_capacity(kind), false);
+                row.refit(position, |fit| {
+                    let paused_until = fit.paused_until.filter(|_| kind != Kind::Pool);
+                    *fit = Fit { paused_until, ..Fit::default() };
+                });
                 self.rare.hit_if(is_opened, Rare::WaiterGrantedByUnconfigure);
                 ensure(kind != Kind::Pool || is_empty, "S1", || "a deleted pool still has claims".to_owned())?;
             }
@@ -63,6 +68,42 @@ impl Ledger {
             Change::Labeled { resource, .. } => {
                 let configured = self.row(resource).configured;
                 ensure(configured, "S7", || format!("{resource:?} has a label and no capacity"))?;
+            }
+            Change::Paused { resource, until, .. } => {
+                let row = self.row(resource);
+                let is_contended = !row.queue.is_empty();
+                row.refit(position, |fit| fit.paused_until = Some(*until));
+                self.rare.hit(Rare::ResourcePaused);
+                self.rare.hit_if(is_contended, Rare::PausedWhileAwaited);
+            }
+            Change::Resumed { resource } => {
+                let row = self.row(resource);
+                invariant::s19_pauses::on_resumed(resource, row, moment, asks)?;
+                let (is_awaited, is_by_time) = (!row.queue.is_empty(), row.fit.paused_until <= Some(moment.at));
+                row.refit(position, |fit| fit.paused_until = None);
+                self.rare.hit_if(is_awaited, Rare::WaiterGrantedByResume);
+                self.rare.hit_if(is_by_time, Rare::PauseEndedByTime);
+            }
+            Change::SlotServed { resource, slot, out } => {
+                let row = self.row(resource);
+                invariant::s20_service::on_served(row, *slot)?;
+                let is_held = row.holders.iter().any(|(held, _)| held == slot);
+                row.refit(position, |fit| _ = if out.is_some() { fit.out.insert(*slot) } else { fit.out.remove(slot) });
+                self.rare.hit_if(out.is_some() && is_held, Rare::HeldSlotOutOfService);
+                self.rare.hit_if(out.is_none(), Rare::SlotBackInService);
+            }
+            Change::SlotsNamed { resource, slots } => {
+                let row = self.row(resource);
+                invariant::s21_names::on_named(row, slots.as_ref())?;
+                let is_held = !row.holders.is_empty();
+                row.refit(position, |fit| {
+                    let before = fit.clone();
+                    fit.slots.clone_from(slots);
+                    let after = fit.clone();
+                    fit.out.retain(|slot| before.name(*slot).is_none_or(|had| after.name(*slot) == Some(had)));
+                });
+                self.rare.hit(Rare::SlotsNamed);
+                self.rare.hit_if(is_held, Rare::SlotsNamedWhileHeld);
             }
             Change::Kept { claim, wait_until } => {
                 let epoch = self.epoch;
@@ -194,6 +235,8 @@ impl Ledger {
         let key = self.entry(claim)?.resource.clone();
         let last_token = self.last_token;
         let row = self.row(&key);
+        invariant::s19_pauses::on_grant(row)?;
+        invariant::s20_service::on_grant(row, held.slot)?;
         invariant::s01_capacity::on_grant(row)?;
         invariant::s02_slots::on_grant(row, held.slot)?;
         invariant::s03_tokens::on_grant(row, last_token, held.token)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Renewal, Reply, ResourceKey, Spent, Token};
 
 use super::{Entry, Ledger};
-use crate::ledger::invariant::{Check, ensure, s07_holder};
+use crate::ledger::invariant::{Check, ensure, s07_holder, s21_names};
 
 const NAME: &str = "S6";
 
@@ -43,7 +43,8 @@ impl Ledger {
                 let shown = (Some((view.slot, view.token.0)), Some(view.deadline));
                 ensure((held, lease) == shown, NAME, || {
                     format!("a lease was shown as {shown:?}, it is {held:?} {lease:?}")
-                })
+                })?;
+                s21_names::on_answer(&self.fit_at(&entry.resource, position), view.slot, view.named.as_deref())
             }
             Reply::Claim(view) => {
                 let entry = self.told_of(view.id)?;
@@ -61,7 +62,20 @@ impl Ledger {
                 let token = entry.granted.filter(|held| held.position <= position).map(|held| held.token);
                 ensure(view.token.map(|token| token.0) == token, NAME, || {
                     format!("token {:?}, not {token:?}", view.token)
-                })
+                })?;
+                let fit = self.fit_at(&entry.resource, position);
+                match view.status {
+                    ClaimStatus::Active => {
+                        let slot = entry.granted.map_or(0, |held| held.slot);
+                        s21_names::on_answer(&fit, slot, view.slot.as_ref().map(|slot| &slot.named))
+                    }
+                    ClaimStatus::Waiting => {
+                        let (is, shown) = (fit.paused_until.is_some(), &view.pause);
+                        let is_shown = shown.as_ref().is_some_and(|pause| !pause.is_by_slots);
+                        ensure(is == is_shown, "S19", || format!("a waiter was shown {shown:?}, paused: {is}"))
+                    }
+                    ClaimStatus::Ended(_) => Ok(()),
+                }
             }
             Reply::Lock(view, _) => {
                 let Some(holder) = &view.holder else {
@@ -141,15 +155,13 @@ impl Ledger {
             | Reply::Fence(_)
             | Reply::Survey(_)
             | Reply::Inspection(_)
+            | Reply::Resumed(_)
             | Reply::Done => Ok(()),
         }
     }
 
     fn witness_refusal(&self, command: &Command, refusal: &Refusal, position: u64) -> Check {
-        let is_full = |resource: &ResourceKey, position: u64| {
-            let (capacity, _) = self.shape_at(resource, position);
-            self.in_use_at(resource, position) >= capacity as usize
-        };
+        let is_full = |resource: &ResourceKey, position: u64| !self.has_room_at(resource, position);
         match (refusal, command) {
             (Refusal::NoneFree { .. }, Command::Acquire(acquire)) => {
                 // A waiter is refused as of the end of its wait; in the same step more deadlines may have become due.
@@ -176,7 +188,10 @@ impl Ledger {
                     let held = self.told_of(holder.claim)?.held_at(position);
                     ensure(held, NAME, || format!("locked by {:?}, which does not hold it", holder.claim))
                 }
-                None => ensure(false, NAME, || "locked by nobody".to_owned()),
+                None => {
+                    let fit = self.fit_at(&ResourceKey::Lock(Arc::clone(&lock.job)), position);
+                    ensure(fit.paused_until.is_some(), NAME, || "locked by nobody".to_owned())
+                }
             },
             (Refusal::NotTheHolder, Command::Unlock { resource, client, token }) => {
                 let holds = self.holds(resource, client, *token, position);

@@ -166,7 +166,13 @@ impl World {
             Command::Unconfigure { resource } => {
                 self.asks.deletions.insert(resource.clone());
             }
+            Command::Resume { resource } => {
+                self.asks.resumptions.insert(resource.clone());
+            }
             Command::Configure { .. }
+            | Command::NameSlots(_)
+            | Command::Pause { .. }
+            | Command::ServeSlot { .. }
             | Command::Attend { .. }
             | Command::Withdraw { .. }
             | Command::HandBack { .. }

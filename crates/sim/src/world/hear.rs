@@ -100,6 +100,7 @@ impl World {
             | Reply::Fence(_)
             | Reply::Survey(_)
             | Reply::Inspection(_)
+            | Reply::Resumed(_)
             | Reply::Done => Ok(()),
         }
     }

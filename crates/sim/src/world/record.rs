@@ -21,7 +21,7 @@ impl World {
             return Ok(());
         }
         let skipped = self.claims_of_worn_keys();
-        let history: Vec<Op> = self.calls.iter().filter_map(|call| op(call, &skipped)).collect();
+        let history: Vec<Op> = self.calls.iter().filter_map(|call| op(call, &skipped, self.plan.is_fitted)).collect();
         history::check(&history).map_err(|contradiction| Violation {
             invariant: "history",
             what: format!("{contradiction}: {:?}", history[contradiction.op]),
@@ -41,14 +41,14 @@ impl World {
 }
 
 /// A call as an op; `None` when it tells nothing of pools.
-fn op(call: &Call, skipped: &BTreeSet<ClaimId>) -> Option<Op> {
+fn op(call: &Call, skipped: &BTreeSet<ClaimId>, is_fitted: bool) -> Option<Op> {
     let asked = asked(&call.command, skipped)?;
     let heard = call.answer.as_ref().zip(call.heard_us);
     let outcome = match heard {
         None | Some(((Err(Denial::StoreLate), _), _)) => UNKNOWN,
         Some(((answer, stamp), end_us)) => match answer {
             Ok(Reply::Lease(view)) if skipped.contains(&view.claim) => UNKNOWN,
-            answer => match told(&call.command, answer) {
+            answer => match told(&call.command, answer, is_fitted) {
                 Some(answer) => Outcome::Answered { end_us, answer, stamp: *stamp },
                 // Its place may be kept, and granted after its answer.
                 None if keeps_place(&call.command) => UNKNOWN,
@@ -73,6 +73,9 @@ fn asked(command: &Command, skipped: &BTreeSet<ClaimId>) -> Option<history::Call
         Command::Configure { resource, capacity, .. } => {
             history::Call::Configure { resource: name(resource)?, capacity: *capacity }
         }
+        Command::NameSlots(naming) => {
+            history::Call::Configure { resource: name(&naming.resource)?, capacity: naming.capacity }
+        }
         Command::Unconfigure { resource } => history::Call::Delete { resource: name(resource)? },
         Command::Acquire(acquire) if acquire.resource.kind() == Kind::Pool => history::Call::Acquire {
             resource: name(&acquire.resource)?,
@@ -93,7 +96,7 @@ fn asked(command: &Command, skipped: &BTreeSet<ClaimId>) -> Option<history::Call
     })
 }
 
-fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<HeardAnswer> {
+fn told(command: &Command, answer: &Result<Reply, Denial>, is_fitted: bool) -> Option<HeardAnswer> {
     Some(match answer {
         Ok(Reply::Lease(view)) => {
             HeardAnswer::Held { lease: format!("{:x}", view.claim.0), slot: view.slot, token: view.token.0 }
@@ -101,9 +104,11 @@ fn told(command: &Command, answer: &Result<Reply, Denial>) -> Option<HeardAnswer
         Ok(Reply::Returned(was_held)) => HeardAnswer::Released(*was_held),
         Ok(Reply::Unconfigured(was_there)) => HeardAnswer::Deleted(*was_there),
         Ok(Reply::Resource(view)) => match command {
-            Command::Configure { .. } => HeardAnswer::Configured,
+            Command::Configure { .. } | Command::NameSlots(_) => HeardAnswer::Configured,
             _ => HeardAnswer::Seen { capacity: view.capacity, in_use: view.in_use },
         },
+        // A checker that knows of no pauses takes a refusal for a full pool.
+        Err(Denial::Refused(Refusal::NoneFree { .. })) if is_fitted => return None,
         Err(Denial::Refused(Refusal::NoneFree { .. })) => match command {
             // A waiter is refused as of the end of its wait, which the answer does not tell.
             Command::Acquire(acquire) if acquire.patience == (Patience::For { wait_us: 0 }) => HeardAnswer::Full,

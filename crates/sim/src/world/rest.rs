@@ -42,6 +42,9 @@ impl World {
         } else if let Some(claim) = self.clients[client].standing.pop() {
             let update = Update { status: Some(Wish::Withdrawn), ..Update::default() };
             self.ask(client, Command::Update { claim, update }, 0, 0);
+        } else if let Some(command) = self.unfitting() {
+            // A resource that grants nothing would keep its queue for ever.
+            self.ask(client, command, 0, 0);
         } else if self.clients[client].probes <= self.plan.claimed {
             // A resource without a slot would keep its queue for ever, one with a single slot for long.
             let resource = match self.clients[client].probes.checked_sub(1) {

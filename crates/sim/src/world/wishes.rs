@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use leasehold_engine::{
-    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Labeling, Options, Particulars, Patience,
-    Quota, Renewal, ResourceKey, Token, Update, Wish,
+    Acquire, ClaimFilter, ClaimId, ClaimQuery, Command, IdempotencyKey, Kind, Labeling, NameSlots, NamedSlot, Options,
+    Particulars, Patience, Quota, Renewal, ResourceKey, Token, Update, Wish,
 };
 
 use super::World;
 use super::bodies::Holding;
+use crate::rng::Rng;
 
 /// The key of a pool.
 pub(super) fn pool(n: usize) -> ResourceKey {
@@ -231,6 +232,9 @@ impl World {
     fn configuration(&mut self, client: usize) -> Command {
         let max = u64::from(self.plan.capacity_max);
         let resource = self.some_resource(client);
+        if let Some(command) = self.fitting(client, &resource) {
+            return command;
+        }
         let rng = &mut self.clients[client].rng;
         if resource.kind() == Kind::Lock {
             // There is nothing to configure; a client can ask to release another client's lock, in vain.
@@ -243,6 +247,58 @@ impl World {
         let low = u64::from(rng.chance(850));
         let capacity = u32::try_from(rng.range(low, max)).expect("small");
         Command::Configure { resource, capacity, label: Labeling::Kept }
+    }
+
+    /// A pause, a slot out of service, or names. Drawn on the side, so that the rest of a seed keeps its meaning.
+    fn fitting(&self, client: usize, resource: &ResourceKey) -> Option<Command> {
+        let mut rng = Rng::new(self.plan.seed ^ self.now_us.rotate_left(20), 16 + client as u64);
+        if !self.plan.is_fitted || rng.chance(300) {
+            return None;
+        }
+        let resource = resource.clone();
+        let reason: Arc<str> = rng.pick(&["disks", "a drill", "new cables"]).into();
+        let slots = u64::from(self.plan.capacity_max);
+        let slot = u32::try_from(rng.below(slots)).expect("small");
+        Some(match rng.below(if resource.kind() == Kind::Lock { 4 } else { 11 }) {
+            0..3 => {
+                let for_us = rng.chance(800).then(|| rng.range(1, 900_000));
+                Command::Pause { resource, reason, for_us }
+            }
+            3 | 4 => Command::Resume { resource },
+            5 | 6 => Command::ServeSlot { resource, slot, out: Some(reason) },
+            7 => Command::ServeSlot { resource, slot, out: None },
+            8 => {
+                let capacity = slot + 1;
+                Command::NameSlots(Box::new(NameSlots { resource, capacity, slots: None, label: Labeling::Kept }))
+            }
+            _ => {
+                let named = |n: u64, rng: &mut Rng| NamedSlot {
+                    name: format!("{n}{}", rng.pick(&["a", "a", "b"])).into(),
+                    data: rng.chance(700).then(|| rng.below(100).to_string().into()),
+                };
+                let count = 1 + rng.below(slots);
+                let slots: Arc<[NamedSlot]> = (0..count).map(|n| named(n, &mut rng)).collect();
+                let capacity = u32::try_from(count).expect("small");
+                Command::NameSlots(Box::new(NameSlots {
+                    resource,
+                    capacity,
+                    slots: Some(slots),
+                    label: Labeling::Kept,
+                }))
+            }
+        })
+    }
+
+    /// The end of a pause that does not end by itself, or of the last slots that are out of service.
+    pub(super) fn unfitting(&self) -> Option<Command> {
+        self.ledger.rows.iter().find_map(|(resource, row)| {
+            let resource = resource.clone();
+            if row.fit.paused_until.is_some() {
+                return Some(Command::Resume { resource });
+            }
+            let slot = row.fit.out.first().copied()?;
+            Some(Command::ServeSlot { resource, slot, out: None })
+        })
     }
 
     fn claim_update(&mut self, client: usize) -> Option<(Command, u64)> {

@@ -142,7 +142,7 @@ fn nothing_is_said_before_it_is_durable_not_even_a_read() {
     let told = world.store();
     let who: Vec<u32> = told.iter().map(|(who, _)| *who).collect();
     assert_eq!(who, [1, 2, 3], "in the order they asked");
-    assert!(matches!(told[2].1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0, eta_us: None }))));
+    assert!(matches!(told[2].1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0, eta_us: None, pause: None }))));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_wait_runs_out_in_service_time() {
     world.pass(2 * S - 1);
     assert_eq!(world.store(), []);
     world.pass(1);
-    assert_eq!(world.store(), [(1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0, eta_us: None })))]);
+    assert_eq!(world.store(), [(1, Err(Denial::Refused(Refusal::NoneFree { waiting: 0, eta_us: None, pause: None })))]);
 }
 
 #[test]

@@ -183,7 +183,8 @@ impl Life {
         let fact = |position| {
             let resource = resource(position);
             let (label, holds) = (None, Holds::default());
-            Fact::Resource(ResourceFact { resource, capacity: 1, configured: true, last_token: Token(0), label, holds })
+            let (last_token, fittings) = (Token(0), None);
+            Fact::Resource(ResourceFact { resource, capacity: 1, configured: true, last_token, label, holds, fittings })
         };
         let seal = |number: u64| {
             (1..=upto.0)

@@ -123,6 +123,7 @@ impl Things {
             .replace("{id}", id)
             .replace("{lease}", lease)
             .replace("{name}", resource)
+            .replace("{slot}", "0")
             .replace("{key}", &format!("claim%3A{resource}"))
             .replace("{file}", "index.html");
         if path.starts_with("/tf/") && method == "LOCK" {
@@ -134,7 +135,7 @@ impl Things {
             // For itself, which no caller gets, and of the owner's.
             ("POST", "/lock") => format!("?job=free-{resource}&client={name}"),
             ("DELETE", "/lock") => format!("?job={resource}&client=owner"),
-            ("GET", "/lock") => format!("?job={resource}"),
+            ("GET", "/lock") | (_, "/lock/pause") => format!("?job={resource}"),
             ("GET", "/v1/fence") => format!("?kind=claim&resource={resource}&token={token}"),
             _ => String::new(),
         };
@@ -147,6 +148,8 @@ impl Things {
             ("POST", "/v1/claims/") => json!({"resource": format!("free-{resource}"), "timeout": 30}),
             ("PATCH" | "PUT", "/v1/claims/{id}/") => json!({"status": "released"}),
             ("PUT", "/v1/resources/{name}/") => json!({"capacity": 4}),
+            ("PUT", path) if path.trim_end_matches('/').ends_with("/pause") => json!({"reason": "a drill"}),
+            ("PUT", path) if path.contains("/slots/") => json!({"out_of_service": true, "reason": "a drill"}),
             ("POST", "/v1/observe/pool") => json!({"id": pool}),
             ("LOCK" | "UNLOCK", "/tf/{name}") => json!({"ID": "the-owners"}),
             ("POST", "/v1/pre-reboot" | "/fleetlock/v1/pre-reboot") => {

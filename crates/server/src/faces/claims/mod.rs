@@ -20,6 +20,7 @@ use super::{Envelope, ask, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need, no_such_claim};
 use crate::driver::Handle;
 use crate::faces::deleted::Deleted;
+use crate::faces::fittings::Resumed;
 use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
@@ -47,7 +48,10 @@ impl Face for Claims {
             | Endpoint::ListResources
             | Endpoint::ShowResource
             | Endpoint::PutResource
-            | Endpoint::DeleteResource => Class::Api,
+            | Endpoint::DeleteResource
+            | Endpoint::PauseResource
+            | Endpoint::ResumeResource
+            | Endpoint::ServeSlot => Class::Api,
         }
     }
 
@@ -141,6 +145,7 @@ fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -
         Ok(Reply::ClaimEnded(_)) => response::empty(StatusCode::NO_CONTENT, envelope.id),
         Ok(Reply::Resource(view)) => response::json(StatusCode::OK, envelope.id, to_bytes(&Resource::of(&view))),
         Ok(Reply::Unconfigured(deleted)) => response::json(StatusCode::OK, envelope.id, to_bytes(&Deleted { deleted })),
+        Ok(Reply::Resumed(resumed)) => response::json(StatusCode::OK, envelope.id, to_bytes(&Resumed { resumed })),
         Ok(other) => unreachable!("no call to a claim is answered with {other:?}"),
         Err(denial) => return refusal::word(&unserved(denial)?, envelope),
     };

@@ -10,6 +10,7 @@ use super::routes::Endpoint;
 use super::wire::{Claim, ClaimConflict, ClaimHolder, ClaimListed, Resource, STATUSES, StatusChange};
 use crate::faces::deleted::Deleted;
 use crate::faces::ended::key_spent;
+use crate::faces::fittings::{self, Resumed};
 use crate::faces::header::document_key;
 use crate::faces::label;
 use crate::http::Code;
@@ -78,10 +79,33 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
         Endpoint::PutResource => resource_in_path("putResource", "Say how many claims may be active at once")
             .says("Raising activates waiting claims at once, in order. Lowering recalls no lease.")
             .body("ResourceSettings", &json!({"capacity": 4}))
-            .answers(200, AnswerDoc::shape::<Resource<'_>>("The resource.", &resource())),
+            .answers(200, AnswerDoc::shape::<Resource<'_>>("The resource.", &resource()))
+            .answers(
+                409,
+                AnswerDoc::error(
+                    "A slot that is held would lose its name, or the slots have names and the capacity is another.",
+                    "slot 0, \"bench-1\", is held: it keeps its name and its place until it is given back",
+                )
+                .coded(Code::SlotHeld),
+            ),
         Endpoint::DeleteResource => resource_in_path("deleteResource", "Put the capacity back to one")
             .says("Claims are left as they are.")
             .answers(200, AnswerDoc::shape::<Deleted>("`deleted` is true if it had been set.", &json!({"deleted": true}))),
+        Endpoint::PauseResource => resource_in_path("pauseResource", "Grant nothing for a while")
+            .says(
+                "No claim becomes active until it is resumed, or `for` seconds of service time have passed. Active claims, renewals, \
+                 releases and the queue go on. Claims that wait show the reason.",
+            )
+            .body("PauseRequest", &json!({"reason": "new disks", "for": 600}))
+            .answers(200, AnswerDoc::shape::<Resource<'_>>("The resource.", &resource())),
+        Endpoint::ResumeResource => resource_in_path("resumeResource", "Grant again")
+            .answers(200, AnswerDoc::shape::<Resumed>("`resumed` is true if it was paused.", &json!({"resumed": true}))),
+        Endpoint::ServeSlot => resource_in_path("serveResourceSlot", "Take a slot out of service, or back")
+            .says("Its holder keeps it; after that it is not granted until it is back in service.")
+            .path("slot", "The number of the slot, from 0.", Schema::count().example(0))
+            .body("SlotService", &json!({"out_of_service": true, "reason": "broken"}))
+            .answers(200, AnswerDoc::shape::<Resource<'_>>("The resource.", &resource()))
+            .answers(404, AnswerDoc::error("There is no such slot.", "no such slot: they have the numbers 0 to 3").coded(Code::NoSuchSlot)),
     }
 }
 
@@ -280,9 +304,14 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         (
             "ResourceSettings".into(),
             Schema::object()
-                .member("capacity", Schema::count().maximum(settings.count_max))
+                .maybe("capacity", Schema::count().maximum(settings.count_max))
+                .maybe("slots", fittings::slots_schema())
                 .maybe("label", label::schema("A note for people"))
+                .with("anyOf", json!([{"required": ["capacity"]}, {"required": ["slots"]}]))
                 .and_no_other(),
         ),
     ]
+    .into_iter()
+    .chain(fittings::schemas())
+    .collect()
 }

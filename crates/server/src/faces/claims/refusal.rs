@@ -5,13 +5,16 @@ use leasehold_engine::Refusal;
 
 use super::wire::{ClaimConflict, ending_name};
 use crate::auth::no_such_claim;
-use crate::faces::{Envelope, denial, ended};
+use crate::faces::{Envelope, denial, ended, fittings};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
 pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
         return Err(problem);
+    }
+    if let Some(problem) = fittings::refused(refusal) {
+        return Ok(envelope.positioned(problem.to_response(envelope.id)));
     }
     let problem = match refusal {
         Refusal::Ended(how) => {
@@ -46,6 +49,10 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::StateFull { .. }
+        | Refusal::NoSuchSlot { .. }
+        | Refusal::SlotHeld { .. }
+        | Refusal::SlotsNamed { .. }
+        | Refusal::TooManyOutOfService { .. }
         | Refusal::NoneFree { .. }
         | Refusal::NotHeld { .. }
         | Refusal::Locked { .. }

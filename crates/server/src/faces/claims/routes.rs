@@ -13,7 +13,7 @@ use leasehold_journal::Request;
 use super::list::{ClaimList, ResourceList};
 use crate::auth::no_such_claim;
 use crate::duration::Cut;
-use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, key_name, label, listening, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fittings, fresh_claim_id, key_name, listening, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
@@ -34,6 +34,9 @@ pub(crate) enum Endpoint {
     ShowResource,
     PutResource,
     DeleteResource,
+    PauseResource,
+    ResumeResource,
+    ServeSlot,
 }
 
 pub(super) fn endpoints() -> Rows<Endpoint> {
@@ -47,6 +50,9 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::GET, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::ShowResource),
         (Method::PUT, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::PutResource),
         (Method::DELETE, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::DeleteResource),
+        (Method::PUT, ["/v1/resources/{name}/pause", "/v1/resources/{name}/pause/"], Endpoint::PauseResource),
+        (Method::DELETE, ["/v1/resources/{name}/pause", "/v1/resources/{name}/pause/"], Endpoint::ResumeResource),
+        (Method::PUT, ["/v1/resources/{name}/slots/{slot}", "/v1/resources/{name}/slots/{slot}/"], Endpoint::ServeSlot),
     ]
     .into_iter()
     .flat_map(|(method, patterns, endpoint)| patterns.map(|pattern| (method.clone(), pattern, endpoint)))
@@ -118,11 +124,12 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
         Endpoint::PutResource => {
             let resource = resource_in_path(received)?;
             let body = Object::parse(received.body)?;
-            body.refuse_unknown(&["capacity", "label"])?;
-            let capacity = body.required_integer("capacity", 0..=received.settings.count_max)?;
-            let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
-            Command::Configure { resource, capacity, label: label::parse(&body)? }.into()
+            body.refuse_unknown(&["capacity", "label", "slots"])?;
+            fittings::configure(&body, "capacity", received, resource)?.into()
         }
+        Endpoint::PauseResource => fittings::pause(received, resource_in_path(received)?)?.into(),
+        Endpoint::ResumeResource => Command::Resume { resource: resource_in_path(received)? }.into(),
+        Endpoint::ServeSlot => fittings::serve_slot(received, resource_in_path(received)?)?.into(),
     };
     Ok(Call::One { topic: Topic { endpoint, base_url, clamped }, request })
 }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::faces::ended;
+use crate::faces::fittings::{Fittings, Paused, SlotGranted};
 use crate::faces::terms::Terms;
 use crate::http::Code;
 use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Raw, Rfc3339};
@@ -61,6 +62,12 @@ pub(super) struct ClaimListed<'a> {
     /// Until its grant is confirmed: seconds that it lasts without, if it was made so.
     #[serde(skip_serializing_if = "May::is_missing")]
     confirm: May<FloatSeconds>,
+    /// While it waits and nothing is granted.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    paused: May<Paused<'a>>,
+    /// While it is active: its slot, where the slots of the resource have names.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    slot: May<SlotGranted<'a>>,
 }
 
 impl<'a> ClaimListed<'a> {
@@ -91,6 +98,8 @@ impl<'a> ClaimListed<'a> {
             eta_s: May(waits.then(|| view.eta_us.map(FloatSeconds))),
             wait_ttl: May(some(view.wait_ttl_us)),
             confirm: May(some(view.confirm_us)),
+            paused: May(view.pause.as_deref().map(Paused::of)),
+            slot: May(slot(view).map(SlotGranted::without_data)),
         }
     }
 }
@@ -107,8 +116,13 @@ pub(super) struct Claim<'a> {
 impl<'a> Claim<'a> {
     pub(super) fn of(base_url: &str, view: &'a ClaimView, asked_at: Time, clamped: bool) -> Self {
         let terms = |ttl_us| Terms::new(asked_at, view.now, view.now.plus(ttl_us), clamped);
-        Claim { claim: ClaimListed::of(base_url, view), terms: view.ttl_us.map(terms) }
+        let claim = ClaimListed { slot: May(slot(view)), ..ClaimListed::of(base_url, view) };
+        Claim { claim, terms: view.ttl_us.map(terms) }
     }
+}
+
+fn slot(view: &ClaimView) -> Option<SlotGranted<'_>> {
+    view.slot.as_deref().map(|slot| SlotGranted::of(slot.number, &slot.named))
 }
 
 /// About how long a claim is.
@@ -117,6 +131,8 @@ pub(super) fn claim_len(view: &ClaimView) -> usize {
     720 + view.resource.len()
         + 2 * metadata_len
         + view.owner.as_ref().map_or(0, |owner| owner.len())
+        + view.pause.as_ref().map_or(0, |pause| 128 + pause.reason.len())
+        + view.slot.as_ref().map_or(0, |slot| 48 + slot.named.name.len())
         + view.holders.len() * HOLDER_LEN
 }
 
@@ -156,6 +172,8 @@ pub(super) struct Resource<'a> {
     /// A note for people, if it has one.
     #[serde(skip_serializing_if = "May::is_missing")]
     label: May<&'a str>,
+    #[serde(flatten)]
+    fittings: Fittings<'a>,
     /// The active claims, at most 1000 by slot.
     holders: Vec<ClaimHolder>,
     /// The first of the waiting claims, next one first.
@@ -170,6 +188,7 @@ impl<'a> Resource<'a> {
             in_use: view.in_use,
             waiting: view.waiting,
             label: May(view.label.as_deref()),
+            fittings: Fittings::of(view.fittings.as_deref()),
             holders: holders(&view.holders),
             queue: holders(&view.queue),
         }
@@ -179,7 +198,11 @@ impl<'a> Resource<'a> {
 /// About how long a resource is.
 pub(super) fn resource_len(view: &ResourceView) -> usize {
     let texts = [view.resource.name(), view.label.as_ref()].into_iter().flatten().map(|text| text.len());
-    128 + texts.sum::<usize>() + (view.holders.len() + view.queue.len()) * HOLDER_LEN
+    let fittings = view.fittings.as_ref().map_or(0, |fittings| {
+        let pause = fittings.pause.as_ref().map_or(0, |pause| 128 + pause.reason.len());
+        pause + fittings.out_of_service.iter().map(|out| 96 + out.reason.len()).sum::<usize>()
+    });
+    128 + fittings + texts.sum::<usize>() + (view.holders.len() + view.queue.len()) * HOLDER_LEN
 }
 
 /// A claim that holds a resource, or waits for it.

@@ -6,7 +6,7 @@ use leasehold_engine::{ClaimView, HoldingView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::faces::Envelope;
+use crate::faces::{Envelope, fittings};
 use crate::http::json::value::{FencingToken, May};
 use crate::http::json::{Object, to_bytes};
 use crate::http::{Body, RequestId, response};
@@ -49,7 +49,10 @@ fn slot(slot: &FleetLockSlot, envelope: &Envelope<'_>) -> Response<Body> {
 
 /// `1 of 1 reboot slots taken, by node-7 for 12 min`
 pub(super) fn full(view: &HoldingView) -> String {
-    let HoldingView { in_use, capacity, holder, .. } = view;
+    let HoldingView { in_use, capacity, holder, pause, .. } = view;
+    if let Some(pause) = pause {
+        return format!("reboots are {}", fittings::sentence(pause));
+    }
     let taken = format!("{in_use} of {capacity} reboot slots taken");
     let Some(holder) = holder else { return taken };
     let whose = if *in_use > 1 { "the first by" } else { "by" };

@@ -15,6 +15,8 @@ use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
 use super::{Envelope, ask_about, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need};
+use crate::faces::fittings::Resumed;
+use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
@@ -36,7 +38,7 @@ impl Face for Lock {
     fn class(endpoint: Endpoint) -> Class {
         match endpoint {
             Endpoint::Release => Class::Tend,
-            Endpoint::Acquire | Endpoint::Show => Class::Api,
+            Endpoint::Acquire | Endpoint::Show | Endpoint::Pause | Endpoint::Resume => Class::Api,
         }
     }
 
@@ -92,6 +94,7 @@ fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -
     let body = match answer {
         Ok(Reply::Lock(view, news)) => wire::lock(&view, &news, envelope.asked_at, topic.clamped),
         Ok(Reply::Place(place)) => wire::place(&place),
+        Ok(Reply::Resumed(resumed)) => to_bytes(&Resumed { resumed }),
         Ok(Reply::Unlocked | Reply::Spent(Spent::Held)) => wire::released(&topic.job, "lock released"),
         Ok(Reply::Spent(Spent::Waited)) => wire::released(&topic.job, "wait withdrawn"),
         Ok(Reply::Spent(Spent::Nothing)) => return refusal::word(&Refusal::NotTheHolder, &topic.job, envelope),

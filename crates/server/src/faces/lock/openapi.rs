@@ -8,6 +8,7 @@ use super::routes::{DEFAULT_JOB, Endpoint};
 use super::wire::{LockHeld, LockReleased, LockSeen, LockState, LockTaken, NotTheHolder};
 use crate::duration::format_us;
 use crate::faces::ended::{EndedError, key_spent};
+use crate::faces::fittings::Resumed;
 use crate::faces::header::document_key;
 use crate::limits::{KEEP_MAX_US, NAME_MAX};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
@@ -97,6 +98,15 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 Schema::one_of(&LockState::ALL.map(LockState::as_str)).default(LockState::Held.as_str()),
             )
             .answers(200, AnswerDoc::shape::<LockSeen<'_>>("The lock.", &seen())),
+        Endpoint::Pause => new("pauseLock", "Grant the lock to no other client for a while")
+            .says(
+                "No client gets it until it is resumed, or `for` seconds of service time have passed. Its holder renews and releases \
+                 it as ever, and its queue stays.",
+            )
+            .body("PauseRequest", &json!({"reason": "freeze", "for": 600}))
+            .answers(200, AnswerDoc::shape::<LockSeen<'_>>("The lock.", &seen())),
+        Endpoint::Resume => new("resumeLock", "Grant the lock again")
+            .answers(200, AnswerDoc::shape::<Resumed>("`resumed` is true if it was paused.", &json!({"resumed": true}))),
     }
 }
 

@@ -3,10 +3,13 @@
 use http::{Response, StatusCode};
 use leasehold_engine::{Ending, LockView, Refusal};
 
-use super::wire::{LockHeld, NotTheHolder};
+use super::wire::{LockHeld, NotTheHolder, is_open};
 use crate::faces::{Envelope, denial, ended};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
+
+/// A pause may be ended at any time.
+const RETRY_PAUSED_US: u64 = 30_000_000;
 
 pub(super) fn word(refusal: &Refusal, job: &str, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
@@ -44,6 +47,10 @@ pub(super) fn word(refusal: &Refusal, job: &str, envelope: &Envelope<'_>) -> Res
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::StateFull { .. }
+        | Refusal::NoSuchSlot { .. }
+        | Refusal::SlotHeld { .. }
+        | Refusal::SlotsNamed { .. }
+        | Refusal::TooManyOutOfService { .. }
         | Refusal::NoneFree { .. }
         | Refusal::NoSuchResource
         | Refusal::NoSuchClaim
@@ -56,7 +63,10 @@ pub(super) fn word(refusal: &Refusal, job: &str, envelope: &Envelope<'_>) -> Res
 fn locked(lock: &LockView, in_grace: bool, eta_us: Option<u64>, envelope: &Envelope<'_>) -> Response<Body> {
     let mut response =
         response::json(StatusCode::CONFLICT, envelope.id, to_bytes(&LockHeld::of(lock, in_grace, eta_us)));
-    let rest_us = lock.holder.as_ref().map_or(0, |holder| holder.grace_until.since(lock.now.at));
+    let rest_us = match &lock.pause {
+        Some(pause) if is_open(lock) => pause.rest_us.unwrap_or(RETRY_PAUSED_US).min(RETRY_PAUSED_US),
+        _ => lock.holder.as_ref().map_or(0, |holder| holder.grace_until.since(lock.now.at)),
+    };
     response::set_retry_after(&mut response, rest_us.div_ceil(1_000_000));
     envelope.positioned(response)
 }

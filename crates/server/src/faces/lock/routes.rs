@@ -11,7 +11,7 @@ use super::lookout::{Seen, Watching};
 use super::wire::LockState;
 use crate::duration::{Cut, parse_go};
 use crate::faces::header::{DURATION_HINT, seconds_us};
-use crate::faces::{Received, Rows, fresh_claim_id, idempotency_key, key_name};
+use crate::faces::{Received, Rows, fittings, fresh_claim_id, idempotency_key, key_name};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
@@ -25,6 +25,8 @@ pub(crate) enum Endpoint {
     Acquire,
     Release,
     Show,
+    Pause,
+    Resume,
 }
 
 pub(super) fn endpoints() -> Rows<Endpoint> {
@@ -32,6 +34,8 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::POST, "/lock", Endpoint::Acquire),
         (Method::DELETE, "/lock", Endpoint::Release),
         (Method::GET, "/lock", Endpoint::Show),
+        (Method::PUT, "/lock/pause", Endpoint::Pause),
+        (Method::DELETE, "/lock/pause", Endpoint::Resume),
     ]
 }
 
@@ -68,6 +72,8 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
                 None => Command::ViewResource { resource },
             }
         }
+        Endpoint::Pause => fittings::pause(received, resource)?,
+        Endpoint::Resume => Command::Resume { resource },
         Endpoint::Release => {
             let (client, token) = (client(&query, received)?, token(&query)?);
             match (key_name(&received.parts.headers)?, token) {

@@ -6,12 +6,13 @@ use leasehold_engine::{LockHolder, LockNews, LockView, Moment, PlaceView, Reply,
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::faces::fittings::Paused;
 use crate::faces::terms::{Rest, Terms};
 use crate::http::Code;
 use crate::http::json::to_bytes;
 use crate::http::json::value::{FencingToken, Fixed, FloatSeconds, May, Rfc3339};
 
-const ERRORS: [&str; 2] = ["lock held by another client", "grace period active"];
+const ERRORS: [&str; 3] = ["lock held by another client", "grace period active", "the lock is paused"];
 
 /// The holder and its time.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,16 +78,19 @@ pub(super) struct LockSeen<'a> {
     /// let go of it to tell.
     #[serde(skip_serializing_if = "May::is_missing")]
     eta_s: May<Option<FloatSeconds>>,
+    /// While it is not granted, held or not.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    paused: May<Paused<'a>>,
 }
 
-/// The lock is another's, or in its grace.
+/// The lock is another's, in its grace, or paused.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct LockHeld<'a> {
     #[schemars(extend("enum" = ERRORS))]
     error: &'static str,
     #[schemars(extend("enum" = [Code::Locked.as_str(), Code::Grace.as_str()]))]
     code: &'static str,
-    /// Missing only where the lock became free just as the wait for it ended.
+    /// Missing only where the lock became free just as the wait for it ended, or is paused and no client has had it.
     #[serde(flatten)]
     #[schemars(required)]
     held: Option<Held<'a>>,
@@ -97,6 +101,9 @@ pub(super) struct LockHeld<'a> {
     /// Seconds until a client that waits from now on may expect the lock. An estimate, not a promise; null while too few
     /// clients have let go of it to tell.
     eta_s: Option<FloatSeconds>,
+    /// While it is not granted, held or not.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    paused: May<Paused<'a>>,
 }
 
 /// The lock was let go, or a place in its queue.
@@ -131,7 +138,8 @@ impl<'a> NotTheHolder<'a> {
 
 impl<'a> LockSeen<'a> {
     fn of(view: &'a LockView) -> Self {
-        let Some(holder) = &view.holder else { return LockSeen::unheld(&view.job) };
+        let paused = May(view.pause.as_deref().map(Paused::of));
+        let Some(holder) = &view.holder else { return LockSeen { paused, ..LockSeen::unheld(&view.job) } };
         LockSeen {
             holder: &holder.client,
             expires_at: May(Some(expires_at(holder, view.now))),
@@ -141,6 +149,7 @@ impl<'a> LockSeen<'a> {
             message: May(Some(LockState::of(holder, view.now).as_str())),
             token: May(Some(FencingToken(holder.token.0))),
             rest: Some(Rest::of(holder.deadline.since(view.now.at))),
+            paused,
             ..LockSeen::unheld(&view.job)
         }
     }
@@ -161,14 +170,20 @@ impl<'a> LockSeen<'a> {
             waiting: May(None),
             queue_position: May(None),
             eta_s: May(None),
+            paused: May(None),
         }
     }
 }
 
 impl<'a> LockHeld<'a> {
     pub(super) fn of(lock: &'a LockView, in_grace: bool, eta_us: Option<u64>) -> Self {
-        let [held, grace] = ERRORS;
-        let (error, code) = if in_grace { (grace, Code::Grace) } else { (held, Code::Locked) };
+        let [held, grace, paused] = ERRORS;
+        let is_open = is_open(lock);
+        let (error, code) = match lock.pause {
+            Some(_) if is_open => (paused, Code::Locked),
+            _ if in_grace => (grace, Code::Grace),
+            _ => (held, Code::Locked),
+        };
         LockHeld {
             error,
             code: code.as_str(),
@@ -177,8 +192,14 @@ impl<'a> LockHeld<'a> {
             job: &lock.job,
             message: error,
             eta_s: eta_us.map(FloatSeconds),
+            paused: May(lock.pause.as_deref().map(Paused::of)),
         }
     }
+}
+
+/// Any client could take it, if it were not paused.
+pub(super) fn is_open(lock: &LockView) -> bool {
+    lock.holder.as_ref().is_none_or(|holder| holder.grace_until <= lock.now.at)
 }
 
 pub(super) fn lock(view: &LockView, news: &LockNews, asked_at: Time, clamped: bool) -> Vec<u8> {

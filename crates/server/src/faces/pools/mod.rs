@@ -15,6 +15,7 @@ use super::face::{Face, Received, Rows, Service};
 use super::{Envelope, ask_about, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::faces::deleted::Deleted;
+use crate::faces::fittings::Resumed;
 use crate::http::json::to_bytes;
 use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
@@ -83,6 +84,7 @@ fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -
         Ok(Reply::Place(place)) => to_bytes(&PoolSeen::by_borrower(topic.pool, &place)),
         Ok(Reply::Spent(had)) => to_bytes(&GivenUp::of(had)),
         Ok(Reply::Unconfigured(deleted)) => to_bytes(&Deleted { deleted }),
+        Ok(Reply::Resumed(resumed)) => to_bytes(&Resumed { resumed }),
         Ok(Reply::Lease(view)) if topic.endpoint == Endpoint::ShowLease => to_bytes(&LeaseSeen::of(&view)),
         Ok(Reply::Lease(view)) => to_bytes(&Lease::of(&view, envelope.asked_at, topic.clamped, topic.warning.clone())),
         Ok(Reply::Returned(returned)) => to_bytes(&Returned { returned }),

@@ -7,6 +7,7 @@ use super::routes::Endpoint;
 use super::wire::{GivenUp, Lease, LeaseSeen, NoneFree, Pool, PoolSeen, Returned};
 use crate::faces::deleted::Deleted;
 use crate::faces::ended::{EndedError, key_spent};
+use crate::faces::fittings::{self, Resumed};
 use crate::faces::header::{document_key, document_required_key};
 use crate::faces::label;
 use crate::http::Code;
@@ -25,7 +26,8 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                  below `count`.",
             )
             .body("PoolSettings", &json!({"count": 3}))
-            .answers(200, AnswerDoc::shape::<Pool>("The pool.", &pool(0)).links_to_borrow()),
+            .answers(200, AnswerDoc::shape::<Pool<'_>>("The pool.", &pool(0)).links_to_borrow())
+            .answers(409, slot_held()),
         Endpoint::Show => document_key(new("showPool", "See how much of a pool is in use"))
             .says("With the `Idempotency-Key` of a borrow that waits, also its place in line, and who holds the pool.")
             .answers(200, AnswerDoc::shape::<PoolSeen<'_>>("The pool. Never a lease.", &pool_seen()))
@@ -41,13 +43,13 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 settings.wait_max_us / 1_000_000
             ))
             .body("BorrowRequest", &json!({"ttl": 30, "wait": 10}))
-            .answers(200, AnswerDoc::shape::<Lease>("The lease.", &lease()).links_to_lease())
+            .answers(200, AnswerDoc::shape::<Lease<'_>>("The lease.", &lease()).links_to_lease())
             .answers(404, no_pool())
             .answers(
                 409,
                 AnswerDoc::json(
                     "No slot became free in time, or an operator took the call out of the queue.",
-                    Schema::either([Schema::to::<NoneFree>(), Schema::to::<EndedError<'_>>()]),
+                    Schema::either([Schema::to::<NoneFree<'_>>(), Schema::to::<EndedError<'_>>()]),
                     &json!({"error": "no resource available", "code": "none_free", "waiting": 2, "eta_s": null}),
                 )
                 .header("Retry-After"),
@@ -82,7 +84,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
         Endpoint::Renew => new("renewLease", "Keep a slot for longer")
             .says("The lease runs for `ttl` seconds from now. Its position and its token stay.")
             .body("RenewRequest", &json!({"lease": LEASE, "ttl": 30}))
-            .answers(200, AnswerDoc::shape::<Lease>("The lease.", &lease()))
+            .answers(200, AnswerDoc::shape::<Lease<'_>>("The lease.", &lease()))
             .answers(404, no_pool())
             .answers(
                 409,
@@ -91,12 +93,43 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
             ),
         Endpoint::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
-            .answers(200, AnswerDoc::shape::<LeaseSeen>("The lease.", &lease_seen()))
+            .answers(200, AnswerDoc::shape::<LeaseSeen<'_>>("The lease.", &lease_seen()))
             .answers(
                 404,
                 AnswerDoc::error("No such pool, or the lease is not held.", "no such lease").coded(Code::NoSuchLease),
             ),
+        Endpoint::Pause => new("pausePool", "Lend nothing for a while")
+            .says(
+                "Nothing is lent until it is resumed, or `for` seconds of service time have passed. Leases, renewals, returns and \
+                 the queue go on. Callers that wait or are refused see the reason.",
+            )
+            .body("PauseRequest", &json!({"reason": "new disks", "for": 600}))
+            .answers(200, AnswerDoc::shape::<Pool<'_>>("The pool.", &paused()))
+            .answers(404, no_pool()),
+        Endpoint::Resume => new("resumePool", "Lend again")
+            .answers(200, AnswerDoc::shape::<Resumed>("`resumed` is true if it was paused.", &json!({"resumed": true})))
+            .answers(404, no_pool()),
+        Endpoint::ServeSlot => new("servePoolSlot", "Take a slot out of service, or back")
+            .says("Its holder keeps it; after that it is not lent until it is back in service.")
+            .path("slot", "The number of the slot, from 0.", Schema::count().example(0))
+            .body("SlotService", &json!({"out_of_service": true, "reason": "broken"}))
+            .answers(200, AnswerDoc::shape::<Pool<'_>>("The pool.", &pool(0)))
+            .answers(404, AnswerDoc::error("There is no such pool, or no such slot.", "no such slot: they have the numbers 0 to 2").coded(Code::NoSuchSlot)),
     }
+}
+
+fn slot_held() -> AnswerDoc {
+    let error = "slot 0, \"bench-1\", is held: it keeps its name and its place until it is given back";
+    AnswerDoc::error(
+        "A slot that is held would lose its name, or the slots have names and the count is another.",
+        error,
+    )
+    .coded(Code::SlotHeld)
+}
+
+fn paused() -> Value {
+    let paused = json!({"reason": "new disks", "since": "2024-01-15T10:30:00Z", "resumes_in_s": 600.0});
+    json!({"id": POOL, "count": 3, "in_use": 0, "available": 3, "paused": paused})
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
@@ -149,10 +182,12 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         (
             "PoolSettings".into(),
             Schema::object()
-                .member("count", Schema::count().maximum(settings.count_max).says("How many slots it has."))
-                .maybe("label", label::schema("The name that people see in place of the id")),
+                .maybe("count", Schema::count().maximum(settings.count_max).says("How many slots it has."))
+                .maybe("slots", fittings::slots_schema())
+                .maybe("label", label::schema("The name that people see in place of the id"))
+                .with("anyOf", json!([{"required": ["count"]}, {"required": ["slots"]}])),
         ),
-        Schema::shape::<Pool>(),
+        Schema::shape::<Pool<'_>>(),
         Schema::shape::<PoolSeen<'_>>(),
         Schema::shape::<GivenUp>(),
         Schema::shape::<Deleted>(),
@@ -185,9 +220,9 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
                     ),
                 ),
         ),
-        Schema::shape::<Lease>(),
-        Schema::shape::<LeaseSeen>(),
-        Schema::shape::<NoneFree>(),
+        Schema::shape::<Lease<'_>>(),
+        Schema::shape::<LeaseSeen<'_>>(),
+        Schema::shape::<NoneFree<'_>>(),
         ("ReturnRequest".into(), Schema::object().member("lease", lease_id())),
         Schema::shape::<Returned>(),
         ("RenewRequest".into(), Schema::object().member("lease", lease_id()).member("ttl", ttl())),

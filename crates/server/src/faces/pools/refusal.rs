@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, Refusal};
 
 use super::wire::NoneFree;
-use crate::faces::{Envelope, denial, ended};
+use crate::faces::{Envelope, denial, ended, fittings};
 use crate::http::json::to_bytes;
 use crate::http::{Body, Code, Problem, response};
 
@@ -12,8 +12,13 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
     if let Some(problem) = denial::past_a_limit(refusal) {
         return Err(problem);
     }
+    if let Some(problem) = fittings::refused(refusal) {
+        return Ok(envelope.positioned(problem.to_response(envelope.id)));
+    }
     let (status, code, reason) = match refusal {
-        Refusal::NoneFree { waiting, eta_us } => return Ok(none_free(*waiting, *eta_us, envelope)),
+        Refusal::NoneFree { waiting, eta_us, pause } => {
+            return Ok(none_free(&NoneFree::of(*waiting, *eta_us, pause.as_deref()), envelope));
+        }
         Refusal::TakenOut => {
             let (error, how) = ("an operator took this call out of the queue", Some(Ending::Revoked));
             let mut response = ended::answer(StatusCode::CONFLICT, Code::Revoked, error, how, envelope);
@@ -42,6 +47,10 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
         | Refusal::TooManyClaims { .. }
         | Refusal::TooManyResources { .. }
         | Refusal::StateFull { .. }
+        | Refusal::NoSuchSlot { .. }
+        | Refusal::SlotHeld { .. }
+        | Refusal::SlotsNamed { .. }
+        | Refusal::TooManyOutOfService { .. }
         | Refusal::Locked { .. }
         | Refusal::NotTheHolder
         | Refusal::Ended(_)
@@ -52,9 +61,8 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
     Ok(envelope.positioned(Problem::new(status, reason).coded(code).hinting(hint).to_response(envelope.id)))
 }
 
-fn none_free(waiting: u32, eta_us: Option<u64>, envelope: &Envelope<'_>) -> Response<Body> {
-    let body = to_bytes(&NoneFree::of(waiting, eta_us));
-    let mut response = response::json(StatusCode::CONFLICT, envelope.id, body);
+fn none_free(none_free: &NoneFree<'_>, envelope: &Envelope<'_>) -> Response<Body> {
+    let mut response = response::json(StatusCode::CONFLICT, envelope.id, to_bytes(none_free));
     response::set_retry_after(&mut response, 1);
     envelope.positioned(response)
 }

@@ -6,7 +6,7 @@ use http::Method;
 use leasehold_engine::{Acquire, ClaimId, Command, Options, Particulars, Patience, Quota, ResourceKey, Spend};
 use leasehold_journal::Request;
 
-use crate::faces::{Received, Rows, fingerprint, fresh_claim_id, idempotency_key, key_name, label, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fittings, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical};
 use crate::limits::{HOLDER_MAX, KEEP_MAX_US};
@@ -21,6 +21,9 @@ pub(crate) enum Endpoint {
     Return,
     Renew,
     ShowLease,
+    Pause,
+    Resume,
+    ServeSlot,
 }
 
 pub(super) fn endpoints() -> Rows<Endpoint> {
@@ -33,6 +36,9 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::POST, "/l/{id}/return", Endpoint::Return),
         (Method::POST, "/l/{id}/renew", Endpoint::Renew),
         (Method::GET, "/l/{id}/leases/{lease}", Endpoint::ShowLease),
+        (Method::PUT, "/l/{id}/pause", Endpoint::Pause),
+        (Method::DELETE, "/l/{id}/pause", Endpoint::Resume),
+        (Method::PUT, "/l/{id}/slots/{slot}", Endpoint::ServeSlot),
     ]
     .into()
 }
@@ -63,11 +69,12 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     let command = match endpoint {
         Endpoint::Put => {
             let body = Object::parse(received.body)?;
-            let capacity = body.required_integer("count", 0..=received.settings.count_max)?;
-            warning = body.warning(&["count", "label"]);
-            let capacity = u32::try_from(capacity).expect("the setting is below 2^32");
-            Command::Configure { resource, capacity, label: label::parse(&body)? }
+            warning = body.warning(&["count", "label", "slots"]);
+            fittings::configure(&body, "count", received, resource)?
         }
+        Endpoint::Pause => fittings::pause(received, resource)?,
+        Endpoint::Resume => Command::Resume { resource },
+        Endpoint::ServeSlot => fittings::serve_slot(received, resource)?,
         Endpoint::Show => match key_name(&received.parts.headers)? {
             Some(name) => Command::ViewPlace { resource, name },
             None => Command::ViewResource { resource },

@@ -1,16 +1,17 @@
 //! Pools and leases as JSON: the shapes of answers, from which their bytes and their schemas come.
 
-use leasehold_engine::{LeaseView, PlaceView, Reply, ResourceView, Spent, Time};
+use leasehold_engine::{LeaseView, PauseView, PlaceView, Reply, ResourceView, Spent, Time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::faces::fittings::{Fittings, Paused, SlotGranted};
 use crate::faces::terms::{Rest, Terms};
 use crate::http::Code;
 use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, UnixSeconds};
 
 /// A pool.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Pool {
+pub(super) struct Pool<'a> {
     id: Id,
     /// How many slots it has.
     count: u32,
@@ -21,19 +22,22 @@ pub(super) struct Pool {
     /// The name that people see in place of its id, if it has one.
     #[serde(skip_serializing_if = "May::is_missing")]
     label: May<String>,
+    #[serde(flatten)]
+    fittings: Fittings<'a>,
     /// About a member of the body that is ignored and was probably meant to be another.
     #[serde(skip_serializing_if = "May::is_missing")]
     warning: May<String>,
 }
 
-impl Pool {
-    pub(super) fn of(id: u128, view: &ResourceView, warning: Option<String>) -> Self {
+impl<'a> Pool<'a> {
+    pub(super) fn of(id: u128, view: &'a ResourceView, warning: Option<String>) -> Self {
         Pool {
             id: Id(id),
             count: view.capacity,
             in_use: view.in_use,
             available: view.capacity.saturating_sub(view.in_use),
             label: May(view.label.as_deref().map(str::to_owned)),
+            fittings: Fittings::of(view.fittings.as_deref()),
             warning: May(warning),
         }
     }
@@ -43,7 +47,7 @@ impl Pool {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct PoolSeen<'a> {
     #[serde(flatten)]
-    pool: Pool,
+    pool: Pool<'a>,
     /// Callers in line.
     waiting: u32,
     /// The place in line of the key's borrow; 1 is next, null when it does not wait.
@@ -60,7 +64,7 @@ pub(super) struct PoolSeen<'a> {
 }
 
 impl<'a> PoolSeen<'a> {
-    pub(super) fn of(id: u128, view: &ResourceView) -> Self {
+    pub(super) fn of(id: u128, view: &'a ResourceView) -> Self {
         PoolSeen {
             pool: Pool::of(id, view, None),
             waiting: view.waiting,
@@ -123,38 +127,49 @@ impl Slot {
 
 /// A lease that was just given or renewed.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Lease {
+pub(super) struct Lease<'a> {
     #[serde(flatten)]
     slot: Slot,
     #[serde(flatten)]
     terms: Terms,
     token: FencingToken,
+    /// The slot with its name and data, where the slots of the pool have names.
+    #[serde(rename = "slot", skip_serializing_if = "May::is_missing")]
+    named: May<SlotGranted<'a>>,
     /// About a member of the body that is ignored and was probably meant to be another.
     #[serde(skip_serializing_if = "May::is_missing")]
     warning: May<String>,
 }
 
-impl Lease {
-    pub(super) fn of(view: &LeaseView, asked_at: Time, clamped: bool, warning: Option<String>) -> Self {
+impl<'a> Lease<'a> {
+    pub(super) fn of(view: &'a LeaseView, asked_at: Time, clamped: bool, warning: Option<String>) -> Self {
         let terms = Terms::new(asked_at, view.now.at, view.deadline, clamped);
-        Lease { slot: Slot::of(view), terms, token: FencingToken(view.token.0), warning: May(warning) }
+        let (token, named) = (FencingToken(view.token.0), named(view));
+        Lease { slot: Slot::of(view), terms, token, named, warning: May(warning) }
     }
+}
+
+fn named(view: &LeaseView) -> May<SlotGranted<'_>> {
+    May(view.named.as_deref().map(|named| SlotGranted::of(view.slot, named)))
 }
 
 /// A lease that was only looked at.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct LeaseSeen {
+pub(super) struct LeaseSeen<'a> {
     #[serde(flatten)]
     slot: Slot,
     #[serde(flatten)]
     rest: Rest,
     token: FencingToken,
+    /// The slot with its name and data, where the slots of the pool have names.
+    #[serde(rename = "slot", skip_serializing_if = "May::is_missing")]
+    named: May<SlotGranted<'a>>,
 }
 
-impl LeaseSeen {
-    pub(super) fn of(view: &LeaseView) -> Self {
+impl<'a> LeaseSeen<'a> {
+    pub(super) fn of(view: &'a LeaseView) -> Self {
         let rest = Rest::of(view.deadline.since(view.now.at));
-        LeaseSeen { slot: Slot::of(view), rest, token: FencingToken(view.token.0) }
+        LeaseSeen { slot: Slot::of(view), rest, token: FencingToken(view.token.0), named: named(view) }
     }
 }
 
@@ -167,7 +182,7 @@ pub(super) struct Returned {
 
 /// No slot became free in time.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct NoneFree {
+pub(super) struct NoneFree<'a> {
     error: &'static str,
     #[schemars(extend("const" = Code::NoneFree.as_str()))]
     code: &'static str,
@@ -176,15 +191,19 @@ pub(super) struct NoneFree {
     /// Seconds until a caller that waits from now on may expect a slot. An estimate, not a promise; null while too few
     /// leases have ended to tell.
     eta_s: Option<FloatSeconds>,
+    /// While nothing is granted, however many slots are free.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    paused: May<Paused<'a>>,
 }
 
-impl NoneFree {
-    pub(super) fn of(waiting: u32, eta_us: Option<u64>) -> Self {
+impl<'a> NoneFree<'a> {
+    pub(super) fn of(waiting: u32, eta_us: Option<u64>, pause: Option<&'a PauseView>) -> Self {
         NoneFree {
             error: "no resource available",
             code: Code::NoneFree.as_str(),
             waiting,
             eta_s: eta_us.map(FloatSeconds),
+            paused: May(pause.map(Paused::of)),
         }
     }
 }

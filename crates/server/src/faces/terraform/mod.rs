@@ -13,7 +13,7 @@ use leasehold_engine::{ClaimStatus, ClaimView, Command, Ending, Kind, Refusal, R
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{ask, ended, front, unserved};
+use super::{ask, ended, fittings, front, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
 use crate::driver::Handle;
 use crate::http::{Body, Code, Problem, RequestId, response};
@@ -123,8 +123,11 @@ async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Respo
     match refusal {
         Refusal::NoneFree { .. } => {
             let (envelope, view) = Box::pin(front::holding(driver, resource.clone(), None, id)).await?;
-            let response = wire::held(StatusCode::LOCKED, "another ID holds the lock", &resource, &view, &envelope);
-            Ok(response)
+            let error = match &view.pause {
+                Some(pause) => format!("{} is {}", resource.name().map_or("", |name| name), fittings::sentence(pause)),
+                None => "another ID holds the lock".to_owned(),
+            };
+            Ok(wire::held(StatusCode::LOCKED, &error, &resource, &view, &envelope))
         }
         Refusal::KeySpent { how } => {
             let error = "the lock of this ID has ended, an ID locks once";

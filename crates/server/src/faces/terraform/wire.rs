@@ -7,7 +7,7 @@ use leasehold_engine::{ClaimStatus, ClaimView, Ending, HoldingView, ResourceKey,
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::faces::{Envelope, ended};
+use crate::faces::{Envelope, ended, fittings};
 use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Rfc3339};
 use crate::http::json::{Object, to_bytes};
 use crate::http::{Body, Code, response};
@@ -80,8 +80,18 @@ pub(super) fn held(
         let rest_s = holder.ttl_us.unwrap_or(0).div_ceil(1_000_000);
         (info(holder), Some(token(holder)), rest_s.clamp(1, RETRY_MAX_S))
     } else {
-        let info = if view.capacity == 0 { "no slot is configured" } else { "free again, ask again" };
-        (made_up("none", info, None, None, resource.name().map_or("", |name| name)), None, 1)
+        let path = resource.name().map_or("", |name| name);
+        match &view.pause {
+            Some(pause) => {
+                let (info, who) = (fittings::sentence(pause), Some("a pause of Leasehold"));
+                let rest_s = pause.rest_us.map_or(RETRY_MAX_S, |rest_us| rest_us.div_ceil(1_000_000));
+                (made_up("pause", &info, who, Some(pause.since.0), path), None, rest_s.clamp(1, RETRY_MAX_S))
+            }
+            None => {
+                let info = if view.capacity == 0 { "no slot is configured" } else { "free again, ask again" };
+                (made_up("none", info, None, None, path), None, 1)
+            }
+        }
     };
     let held = Held { error, code: Code::Locked, token: May(token), waiting: view.waiting };
     let mut response = response::json(status, envelope.id, joined(&info, &held));

@@ -14,8 +14,9 @@ use super::list::fitting;
 use super::routes::{asked_of, resolve};
 use super::wire::{Event, History};
 use crate::driver::Handle;
+use crate::faces::fittings::{self, OutOfService, Paused};
 use crate::faces::plain_seconds_us;
-use crate::http::json::value::{FencingToken, FloatSeconds, Id, Raw};
+use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Raw};
 use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId, response};
@@ -84,6 +85,12 @@ pub(super) struct ObservedResource<'a> {
     latest_token: u64,
     /// The name that a pool was given in place of its id.
     label: Option<&'a str>,
+    /// While nothing is granted.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    paused: May<Paused<'a>>,
+    /// Slots that are not granted.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    out_of_service: May<Vec<OutOfService<'a>>>,
     holders: Vec<ObservedHolder<'a>>,
     queue: Vec<ObservedWaiter<'a>>,
     /// Holders or waiters were left out, by number or by size.
@@ -96,6 +103,9 @@ pub(super) struct ObservedResource<'a> {
 #[schemars(inline)]
 struct ObservedHolder<'a> {
     slot: u32,
+    /// The name of the slot, where slots have names. Its data is for the holder alone.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    slot_name: May<&'a str>,
     token: FencingToken,
     client: Option<&'a str>,
     /// The name that a pool's borrower gave itself.
@@ -135,7 +145,7 @@ struct ObservedWaiter<'a> {
 
 impl<'a> ObservedResource<'a> {
     fn of(position: String, inspection: &'a Inspection, name: &'a str, history_from: Wall) -> Self {
-        let Inspection { line, configured, latest_token, holders, queue } = inspection;
+        let Inspection { line, configured, latest_token, holders, queue, out_of_service } = inspection;
         // Metadata of a thousand holders and as many waiters would be megabytes; the counts tell how many there are.
         let lens = holders.iter().map(|line| detail_len([&line.client, &line.holder, &line.owner, &line.metadata]));
         let holders = &holders[..fitting(lens, usize::MAX).min(holders.len())];
@@ -151,6 +161,8 @@ impl<'a> ObservedResource<'a> {
             state: line.state.as_str(),
             latest_token: latest_token.0,
             label: line.label.as_deref(),
+            paused: May(line.pause.as_deref().map(Paused::of)),
+            out_of_service: May(fittings::out_of_service(out_of_service)),
             truncated: holders.len() < line.in_use as usize || queue.len() < line.waiting as usize,
             holders: holders.iter().map(ObservedHolder::of).collect(),
             queue: (1..).zip(queue).map(|(place, waiter)| ObservedWaiter::of(place, waiter)).collect(),
@@ -170,6 +182,7 @@ impl<'a> ObservedHolder<'a> {
         };
         ObservedHolder {
             slot: *slot,
+            slot_name: May(holder.slot_name.as_deref()),
             token: FencingToken(token.0),
             client: client.as_deref(),
             holder: named.as_deref(),

@@ -17,8 +17,9 @@ use tokio::sync::Semaphore;
 
 use super::subscription::known_kind;
 use crate::driver::Handle;
+use crate::faces::fittings::Paused;
 use crate::faces::{Envelope, Stamps, ask_in, unserved};
-use crate::http::json::value::FloatSeconds;
+use crate::http::json::value::{FloatSeconds, May};
 use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Code, Problem, RequestId, response};
@@ -434,6 +435,12 @@ struct Line<'a> {
     holder: Option<Cow<'a, str>>,
     /// The name that a pool was given in place of its id.
     label: Option<&'a str>,
+    /// While nothing is granted.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    paused: May<Paused<'a>>,
+    /// Slots that are out of service, where there are some.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    slots_out_of_service: May<u32>,
 }
 
 impl<'a> Line<'a> {
@@ -449,6 +456,8 @@ impl<'a> Line<'a> {
             next_expiry_ttl_s: line.next_expiry_ttl_us.map(FloatSeconds),
             holder: holder(line),
             label: line.label.as_deref(),
+            paused: May(line.pause.as_deref().map(Paused::of)),
+            slots_out_of_service: May(Some(line.out_of_service).filter(|&out| out > 0)),
         }
     }
 }
@@ -459,6 +468,7 @@ fn line_len(line: &ResourceLine) -> usize {
     // In a key and a name; a label of the holder is cut to the length of a line.
     272 + 2 * name_len
         + line.label.as_ref().map_or(0, |label| label.len())
+        + line.pause.as_ref().map_or(0, |pause| 128 + pause.reason.len())
         + line.holder.as_ref().map_or(128, |holder| holder.len())
 }
 

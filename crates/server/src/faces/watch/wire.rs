@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::reader::HEARTBEAT;
 use crate::http::json::append;
-use crate::http::json::value::{FencingToken, FloatSeconds, Id};
+use crate::http::json::value::{FencingToken, FloatSeconds, Id, May};
 use crate::watch::Placed;
 use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
@@ -99,6 +99,10 @@ fn name(what: &What) -> &'static str {
     match what {
         What::Configured { .. } => "configured",
         What::Unconfigured => "unconfigured",
+        What::Paused { .. } => "paused",
+        What::Resumed { .. } => "resumed",
+        What::SlotServed { out: Some(_), .. } => "out_of_service",
+        What::SlotServed { out: None, .. } => "in_service",
         What::Queued => "waiting",
         What::Granted { .. } => "granted",
         What::Renewed { .. } => "renewed",
@@ -123,10 +127,11 @@ fn names() -> Vec<&'static str> {
     ];
     let mut names = vec!["granted", "waiting", "renewed", "grace", "lapsed", "configured", "unconfigured"];
     names.extend(endings.map(Ending::as_str));
+    names.extend(["paused", "resumed", "out_of_service", "in_service"]);
     names
 }
 
-/// Something that happened. All members are always there, so that a reader need not ask which.
+/// Something that happened. Members but `reason` are always there, so that a reader need not ask which.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Event<'a> {
     #[schemars(extend("pattern" = ID_PATTERN, "examples" = ["1.42"]))]
@@ -152,7 +157,11 @@ pub(super) struct Event<'a> {
     capacity: Option<u32>,
     /// The client that let the lock lapse.
     from: Option<&'a str>,
+    /// Of a pause: how long it lasts unless it is ended before; null until then.
     ttl_s: Option<FloatSeconds>,
+    /// Why a resource was paused, or a slot taken out of service.
+    #[serde(skip_serializing_if = "May::is_missing")]
+    reason: May<&'a str>,
 }
 
 impl<'a> Event<'a> {
@@ -181,9 +190,19 @@ impl<'a> Event<'a> {
             capacity: None,
             from: None,
             ttl_s: None,
+            reason: May(None),
         };
         match what {
             What::Configured { capacity } => event.capacity = Some(*capacity),
+            What::Paused { reason, for_us } => {
+                event.reason = May(Some(reason));
+                event.ttl_s = for_us.map(FloatSeconds);
+            }
+            What::Resumed { paused_us } => event.held_s = Some(FloatSeconds(*paused_us)),
+            What::SlotServed { slot, out } => {
+                event.slot = Some(*slot);
+                event.reason = May(out.as_deref());
+            }
             What::Unconfigured | What::Queued | What::GraceOver => {}
             What::Granted { waited_us, ttl_us, from } => {
                 event.waited_s = Some(FloatSeconds(*waited_us));

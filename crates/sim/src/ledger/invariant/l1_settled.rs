@@ -1,4 +1,5 @@
-//! L1: at rest, no free slot together with a waiter that fits. Every batch ends at rest.
+//! L1: at rest, no free slot together with a waiter that fits, unless the resource is paused or the slot is out of
+//! service. Every batch ends at rest.
 
 use super::{Check, ensure};
 use crate::ledger::{EntryState, Ledger};
@@ -8,9 +9,9 @@ pub(crate) fn check(ledger: &Ledger) -> Check {
         if row.queue.is_empty() {
             continue;
         }
-        let lapsed =
-            row.holders.iter().any(|(_, id)| ledger.claims.get(id).is_some_and(|e| e.state == EntryState::Lapsed));
-        let is_free = row.holders.len() < row.capacity as usize || lapsed;
+        let is_lapsed = |id| ledger.claims.get(id).is_some_and(|entry| entry.state == EntryState::Lapsed);
+        let held = row.holders.iter().filter(|(_, id)| !is_lapsed(id)).map(|(slot, _)| *slot);
+        let is_free = row.has_room(&held.collect::<Vec<_>>());
         ensure(!is_free, "L1", || {
             format!("{} wait for {key:?}, and {} of {} are held", row.queue.len(), row.holders.len(), row.capacity)
         })?;

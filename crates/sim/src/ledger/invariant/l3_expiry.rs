@@ -1,4 +1,4 @@
-//! L3: expiry fires in time. At the end of a batch nothing is overdue in the batch's own time.
+//! L3: expiry fires in time, and a pause with an end ends. At the end of a batch nothing is overdue in the batch's own time.
 
 use leasehold_engine::Time;
 
@@ -20,6 +20,12 @@ pub(crate) fn on_batch(ledger: &Ledger) -> Check {
         };
         ensure(due_at.plus(slack_us) >= at, "L3", || {
             format!("{claim:?} is {:?} at {at:?}, it was due {due_at:?}", entry.state)
+        })?;
+    }
+    for (key, row) in &ledger.rows {
+        let until = row.fit.paused_until.unwrap_or(Time::NEVER);
+        ensure(until.plus(slack_us) >= at, "L3", || {
+            format!("{key:?} is paused at {at:?}, it was to be until {until:?}")
         })?;
     }
     Ok(())

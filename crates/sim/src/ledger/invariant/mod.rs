@@ -28,6 +28,9 @@ pub(crate) mod s15_replay;
 pub(crate) mod s16_damage;
 pub(crate) mod s17_shown;
 pub(crate) mod s18_attention;
+pub(crate) mod s19_pauses;
+pub(crate) mod s20_service;
+pub(crate) mod s21_names;
 
 use std::fmt;
 

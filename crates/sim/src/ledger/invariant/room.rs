@@ -13,7 +13,10 @@ pub(crate) fn on_claimed(was_low: bool) -> Check {
 pub(crate) fn on_refusal(ledger: &Ledger, command: &Command, at: Time) -> Check {
     let acquire = match command {
         Command::Acquire(acquire) => acquire,
-        Command::Configure { .. } => return Ok(()),
+        // Each of these may be the first thing that is known of a resource.
+        Command::Configure { .. } | Command::NameSlots(_) | Command::Pause { .. } | Command::ServeSlot { .. } => {
+            return Ok(());
+        }
         other => return ensure(false, "room", || format!("nothing new is taken on by {other:?}")),
     };
     let its_own = ledger.living().find(|(_, entry)| {
