@@ -5,6 +5,7 @@
 //! | format | since | new in it |
 //! |---|---|---|
 //! | 1 | the first clusters | records of the journal up to version 4 |
+//! | 2 | pauses | records of version 5: pauses, slots out of service, names of slots |
 //!
 //! So versions next to each other share a cluster: the new one says nothing that the old one does not understand, until
 //! the first command comes that needs it and every living node knows it. A new command, or a change with new bytes, gets
@@ -13,7 +14,7 @@
 use leasehold_engine::Command;
 
 /// The highest format that this build understands.
-pub const FORMAT: u16 = 1;
+pub const FORMAT: u16 = 2;
 
 /// The format that a cluster has to use before this command may be asked of an owner: all nodes follow what comes of it.
 pub fn needed(command: &Command) -> u16 {
@@ -41,5 +42,6 @@ pub fn needed(command: &Command) -> u16 {
         | Command::ViewFence { .. }
         | Command::Survey { .. }
         | Command::Inspect { .. } => 1,
+        Command::NameSlots(_) | Command::Pause { .. } | Command::Resume { .. } | Command::ServeSlot { .. } => 2,
     }
 }

@@ -1,7 +1,7 @@
 // The actions of a user on the page: release, revoke, take out of a queue. Each asks first, says what will happen and to whom,
 // and shows a refusal in words where it was asked.
 
-import { configure, Problem, releaseClaim, releaseLock, revoke, takeOut, withdrawClaim } from "./api.js";
+import { configure, pause, Problem, releaseClaim, releaseLock, resume, revoke, takeOut, withdrawClaim } from "./api.js";
 import { announce, byId, h } from "./dom.js";
 import { nameOf } from "./format.js";
 import { may } from "./who.js";
@@ -78,6 +78,45 @@ export function askCapacity(detail, changed) {
   });
   input.focus();
   input.select();
+}
+
+/** A pool is paused by the callers that know its id. */
+export const canPause = (detail) => detail.kind !== "pool" && may("configure");
+
+export function askPause(detail, changed) {
+  const reason = h("input", { type: "text", id: "act-reason", maxlength: 200, required: true, value: detail.paused?.reason ?? "" });
+  const minutes = h("input", { type: "number", id: "act-minutes", min: 1, step: 1, inputmode: "numeric", placeholder: "until resumed" });
+  ask({
+    title: `Pause ${nameOf(detail)}?`,
+    text: "Nothing is granted until it is resumed, or the minutes are over. Holders keep what they have and may renew, and the queue stays. Callers that wait or are refused see the reason.",
+    facts: [["In use", String(detail.in_use)], ["Waiting", String(detail.waiting)]],
+    field: h("div", {}, h("label", { class: "field" }, "Reason ", reason), h("label", { class: "field" }, "Minutes ", minutes)),
+    confirm: "Pause",
+    mild: true,
+    done: "It is paused.",
+    run: async () => {
+      const settings = { reason: reason.value.trim() };
+      if (minutes.value) settings.for = 60 * Number(minutes.value);
+      await pause(detail, settings);
+      changed();
+    },
+  });
+  reason.focus();
+}
+
+export function askResume(detail, changed) {
+  ask({
+    title: `Resume ${nameOf(detail)}?`,
+    text: detail.waiting > 0 ? "The first in the queue get it in the same step." : "It is granted to the next caller that asks.",
+    facts: [["Paused", detail.paused?.reason ?? ""], ["Waiting", String(detail.waiting)]],
+    confirm: "Resume",
+    mild: true,
+    done: "It is resumed.",
+    run: async () => {
+      await resume(detail);
+      changed();
+    },
+  });
 }
 
 export function askNote(detail, changed) {

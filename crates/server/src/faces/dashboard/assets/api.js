@@ -29,6 +29,9 @@ export const takeOut = (key, order) => call("/v1/admin/revoke", "POST", { key, o
 export const releaseClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "released" });
 export const configure = (resource, settings) => call(`/v1/resources/${encodeURIComponent(resource)}/`, "PUT", settings);
 export const getCluster = () => call("/v1/cluster");
+const pauseOf = (detail) => (detail.kind === "lock" ? `/lock/pause?${new URLSearchParams({ job: detail.name })}` : `/v1/resources/${encodeURIComponent(detail.name)}/pause`);
+export const pause = (detail, settings) => call(pauseOf(detail), "PUT", settings);
+export const resume = (detail) => call(pauseOf(detail), "DELETE");
 export const getService = () => call("/v1/observe/service");
 export const withdrawClaim = (id) => call(`/v1/claims/${encodeURIComponent(id)}/`, "PATCH", { status: "withdrawn" });
 export const releaseLock = (job, client) => call(`/lock?${new URLSearchParams({ job, client })}`, "DELETE");

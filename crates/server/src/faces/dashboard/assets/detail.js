@@ -1,10 +1,10 @@
 // One resource in full: the timeline, its holders, its queue and what happened to it. Fetches on opening and whenever an event
 // touched it, at most four times a second; the parts draw themselves.
 
-import { askCapacity, askNote, canConfigure } from "./actions.js";
+import { askCapacity, askNote, askPause, askResume, canConfigure, canPause } from "./actions.js";
 import { getHistory, getResource, listClaims, serverNow } from "./api.js";
 import { byId, copy, h, setAttr, setText } from "./dom.js";
-import { ago, count, exact, KIND_WORD, nameOf, plural, STATE_WORD } from "./format.js";
+import { ago, count, exact, KIND_WORD, nameOf, plural, span, STATE_WORD } from "./format.js";
 import { History } from "./history.js";
 import { icon } from "./icons.js";
 import { Log } from "./log.js";
@@ -40,7 +40,10 @@ export class Detail {
     this.problem = h("p", { class: "problem", role: "alert", hidden: true });
     this.capacity = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askCapacity(this.#detail, () => this.#fetchSoon()) }, "Capacity…");
     this.annotate = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askNote(this.#detail, () => this.#fetchSoon()) }, "Note…");
+    this.pause = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askPause(this.#detail, () => this.#fetchSoon()) }, "Pause…");
+    this.resume = h("button", { type: "button", class: "quiet small", hidden: true, onclick: () => askResume(this.#detail, () => this.#fetchSoon()) }, "Resume…");
     this.note = h("p", { class: "note", hidden: true });
+    this.paused = h("p", { class: "summary pause", hidden: true });
     const link = h("button", { type: "button", class: "quiet small wide-only", onclick: () => copy(location.href, link) }, "Copy link");
     const shut = h("button", { type: "button", class: "quiet icon", "aria-label": "Close the details", onclick: close }, icon("close"));
     this.timeline = new Timeline();
@@ -53,7 +56,7 @@ export class Detail {
     this.queueHead = h("h3", {}, "Queue");
     const part = (name, head, ...children) => h("section", { class: `part ${name}` }, head, ...children);
     this.#pane.append(
-      h("header", { class: "detail-head" }, h("div", { class: "names" }, this.kind, h("div", { class: "title-line" }, this.title, this.state), this.summary, this.note), h("div", { class: "tools" }, this.capacity, this.annotate, link, shut)),
+      h("header", { class: "detail-head" }, h("div", { class: "names" }, this.kind, h("div", { class: "title-line" }, this.title, this.state), this.summary, this.paused, this.note), h("div", { class: "tools" }, this.pause, this.resume, this.capacity, this.annotate, link, shut)),
       this.problem,
       part("p-timeline", h("h3", {}, "Timeline"), this.timeline.element, this.tableFold),
       h("div", { class: "columns" },
@@ -191,6 +194,10 @@ export class Detail {
     setText(this.title, name);
     setAttr(this.title, "title", name);
     this.capacity.hidden = this.annotate.hidden = !detail.state || !canConfigure(detail);
+    this.pause.hidden = !detail.state || !canPause(detail) || Boolean(detail.paused);
+    this.resume.hidden = !detail.state || !canPause(detail) || !detail.paused;
+    this.paused.hidden = !detail.paused;
+    setText(this.paused, detail.paused ? pausedWords(detail.paused) : "");
     // A pool is called by its label, so that it is no note beside its name.
     const note = detail.kind === "pool" ? null : detail.label;
     this.note.hidden = !note;
@@ -225,6 +232,11 @@ export class Detail {
     this.timeline.tick(this.#live());
     if (this.#live()) this.log.tick(serverNow());
   }
+}
+
+function pausedWords(paused) {
+  const ends = paused.resumes_in_s === null ? "" : `, for ${span(paused.resumes_in_s)} more`;
+  return `Paused since ${exact(Date.parse(paused.since) / 1000)}${ends}: ${seen(paused.reason)}`;
 }
 
 // A key says the name of what it is about, or a pool's digest.

@@ -76,6 +76,10 @@ function sentence({ event, times }, who, single) {
     case "grace": return `${who} is in grace: only ${who} may come back`;
     case "lapsed": return `${who}’s grace is over: any client may take it`;
     case "configured": return event.capacity === null || event.capacity === undefined ? "It was configured" : `Capacity set to ${event.capacity}`;
+    case "paused": return `Paused${event.ttl_s ? ` for ${span(event.ttl_s)}` : ""}: ${seen(event.reason ?? "")}`;
+    case "resumed": return `Resumed${event.held_s ? ` after ${span(event.held_s)}` : ""}`;
+    case "out_of_service": return `Slot ${event.slot} is out of service: ${seen(event.reason ?? "")}`;
+    case "in_service": return `Slot ${event.slot} is back in service`;
     case "unconfigured": return "Capacity put back to one";
     default: return `${event.event} ${who}`;
   }
