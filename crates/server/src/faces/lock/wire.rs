@@ -92,7 +92,6 @@ pub(super) struct LockHeld<'a> {
     code: &'static str,
     /// Missing only where the lock became free just as the wait for it ended, or is paused and no client has had it.
     #[serde(flatten)]
-    #[schemars(required)]
     held: Option<Held<'a>>,
     success: Fixed<false>,
     job: &'a str,
