@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The blocks of docs/recipes.md and docs/first-lock.md, each taken from the page and run against the real binary. Arguments go to `node --test`.
+# The blocks of docs/recipes.md, docs/first-lock.md, docs/guarding.md and others, each taken from the page and run against the real binary. Arguments go to `node --test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -69,7 +69,7 @@ echo "bench: $(grep -ac '^\[' "$measured") measurements, every answer checked, $
 # The figures that tests print about how hard they looked. Each layer has some: one that says nothing did not look.
 figures=(model golden simulation 'small scopes' callers 'planted bugs' history 'crash states' faults 'full disk' seams fuzz transcripts sockets
     kills 'bad input' hostile secrets events observe backup soak tls tokens 'key ids' sign-on
-    'etcd store' 'PostgreSQL store' schemathesis browser recipes 'cluster demo' upgrades terraform helm fleetlock clients bench)
+    'etcd store' 'PostgreSQL store' schemathesis browser recipes guarding 'cluster demo' upgrades terraform helm fleetlock clients bench)
 echo
 echo "what was looked at:"
 silent=()

@@ -22,9 +22,13 @@ export const PAGES = ["docs/recipes.md", "docs/first-lock.md", "docs/terraform.m
 /** The walk-throughs, each a story from nothing to its end. */
 export const STORIES = ["docs/two-laptops.md", "docs/ci.md", "docs/platform.md"];
 
+/** How to guard a resource, with guards in two languages. */
+export const GUARDING = ["docs/guarding.md"];
+
 /** The blocks of the pages that have a name, by it. */
 export const recipes = await cut(PAGES);
 export const stories = await cut(STORIES);
+export const guarding = await cut(GUARDING);
 
 async function cut(pages) {
   const blocks = new Map();
@@ -42,7 +46,7 @@ async function cut(pages) {
 export const used = new Set();
 
 export function recipe(name) {
-  const text = recipes.get(name) ?? stories.get(name);
+  const text = recipes.get(name) ?? stories.get(name) ?? guarding.get(name);
   if (text === undefined) throw new Error(`no block is called ${name}`);
   used.add(name);
   return text;

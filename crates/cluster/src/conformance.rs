@@ -75,6 +75,7 @@ tests! {
     a_large_batch_and_a_large_chunk_come_back_whole,
     a_change_of_the_map_wakes,
     draining_is_in_the_map,
+    a_keyring_is_replaced_by_the_one_that_read_it,
     the_revision_rises,
     a_cluster_that_is_moved_in_lets_no_node_join_before_its_end,
     a_move_that_did_not_come_to_its_end_is_cleared,
@@ -716,6 +717,22 @@ async fn draining_is_in_the_map(connect: Connect) {
     second.store.drain(first.id(), false).await.unwrap();
     assert_eq!(first.map().await.drained, []);
     is_refused(second.store.drain(NodeId(99), true).await);
+}
+
+async fn a_keyring_is_replaced_by_the_one_that_read_it(connect: Connect) {
+    let world = Rig::new(connect);
+    let (first, second) = (world.join(1).await, world.join(2).await);
+    assert_eq!(first.store.keyring().await.unwrap(), None);
+    let replace = async |member: &Member, before: Option<&[u8]>, after: &[u8]| {
+        member.store.replace_keyring(before.map(<[u8]>::to_vec), after.to_vec()).await.unwrap()
+    };
+    assert!(replace(&first, None, b"one").await);
+    assert!(!replace(&second, None, b"two").await, "the first was first");
+    assert!(replace(&first, None, b"one").await, "the same call again");
+    assert_eq!(second.store.keyring().await.unwrap().as_deref(), Some(&b"one"[..]));
+    assert!(replace(&second, Some(b"one"), b"two").await);
+    assert!(!replace(&first, Some(b"one"), b"three").await);
+    assert_eq!(first.store.keyring().await.unwrap().as_deref(), Some(&b"two"[..]));
 }
 
 async fn the_revision_rises(connect: Connect) {

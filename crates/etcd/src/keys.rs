@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! meta              the facts of the cluster            etcd      the id of the etcd cluster they were made in
+//! keyring           the keys of proofs
 //! n/<node>          the record of a node                nd/<node> there while the operator drains that node
 //! o/<p>             the owner record of a partition     compact   the last compaction, so that one node does it
 //! b/<p>/<last>.<sum>          a batch, by its last position and its checksum
@@ -56,6 +57,10 @@ impl Keys {
 
     pub(crate) fn etcd(&self) -> Bytes {
         self.key("etcd")
+    }
+
+    pub(crate) fn keyring(&self) -> Bytes {
+        self.key("keyring")
     }
 
     pub(crate) fn compact(&self) -> Bytes {

@@ -41,6 +41,6 @@ pub use record::{Batch, BatchWriter, ChunkWriter};
 pub use recovery::{Examined, Recovery, Retold, examine, recover, recover_with_history};
 pub use restore::{Restored, raised_token, restore};
 pub use store::{
-    Founding, InUse, MemoryOpener, NewDirectory, Opener, Room, Sizes, SqliteOpener, SqliteReader, Store, StoreError,
-    mark_moved,
+    Founding, InUse, MemoryOpener, NewDirectory, Opener, Room, Sizes, SqliteKeyring, SqliteOpener, SqliteReader, Store,
+    StoreError, mark_moved,
 };

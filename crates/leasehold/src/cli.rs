@@ -56,6 +56,9 @@ pub(crate) enum CliCommand {
     /// End a grant, no matter which client holds it
     #[command(after_help = crate::commands::AFTER_HELP)]
     Revoke(crate::commands::RevokeArgs),
+    /// The key that signs proofs of holding
+    #[command(subcommand, after_help = crate::commands::AFTER_HELP)]
+    ProofKey(crate::commands::ProofKeyCommand),
     /// Check a service as a newcomer would, and say what to do
     #[command(after_help = crate::commands::AFTER_HELP)]
     Doctor(crate::commands::DoctorArgs),

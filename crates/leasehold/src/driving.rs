@@ -28,10 +28,9 @@ const CALLERS_BESIDE_WAITERS: usize = 65_536;
 const S_US: u64 = 1_000_000;
 
 /// The partitions of a server while it runs.
-#[derive(Debug)]
 pub(crate) enum Driving {
     Embedded(Drivers),
-    Node(Box<Member>),
+    Node(Box<Member>, Arc<dyn SharedStore>),
 }
 
 impl Driving {
@@ -44,7 +43,9 @@ impl Driving {
     ) -> anyhow::Result<Driving> {
         match &config.store {
             Store::Shared(address) => {
-                join(config, address, observer, tls).await.map(|member| Driving::Node(Box::new(member)))
+                let store = open_shared(address)?;
+                let member = join(config, &store, observer, tls).await?;
+                Ok(Driving::Node(Box::new(member), store))
             }
             Store::Memory | Store::Directory(_) => embedded(config, observer, lead).map(Driving::Embedded),
         }
@@ -53,7 +54,7 @@ impl Driving {
     pub(crate) fn handle(&self) -> Handle {
         match self {
             Driving::Embedded(drivers) => drivers.handle(),
-            Driving::Node(member) => member.handle(),
+            Driving::Node(member, _) => member.handle(),
         }
     }
 
@@ -61,7 +62,15 @@ impl Driving {
     pub(crate) fn secret(&self) -> Option<[u8; 32]> {
         match self {
             Driving::Embedded(_) => None,
-            Driving::Node(member) => Some(member.secret()),
+            Driving::Node(member, _) => Some(member.secret()),
+        }
+    }
+
+    /// The store that the nodes of a cluster share.
+    pub(crate) fn shared_store(&self) -> Option<Arc<dyn SharedStore>> {
+        match self {
+            Driving::Embedded(_) => None,
+            Driving::Node(_, store) => Some(Arc::clone(store)),
         }
     }
 
@@ -69,7 +78,7 @@ impl Driving {
     pub(crate) async fn failure(&self) -> Arc<StoreError> {
         match self {
             Driving::Embedded(drivers) => drivers.failure().await,
-            Driving::Node(_) => pending().await,
+            Driving::Node(..) => pending().await,
         }
     }
 
@@ -77,7 +86,7 @@ impl Driving {
     pub(crate) fn close(&self) {
         match self {
             Driving::Embedded(drivers) => drivers.close(),
-            Driving::Node(member) => member.close(),
+            Driving::Node(member, _) => member.close(),
         }
     }
 
@@ -85,7 +94,7 @@ impl Driving {
     pub(crate) async fn shut_down(self) -> anyhow::Result<()> {
         match self {
             Driving::Embedded(drivers) => drivers.shut_down().await.map_err(Stopped)?,
-            Driving::Node(member) => {
+            Driving::Node(member, _) => {
                 if !member.shut_down().await {
                     tracing::warn!(
                         "partitions could not be given away in time; other nodes take them over in a moment"
@@ -187,11 +196,10 @@ pub(crate) fn open_shared(address: &SharedAddress) -> anyhow::Result<Arc<dyn Sha
 /// Becomes a node of the cluster.
 async fn join(
     config: &Config,
-    address: &SharedAddress,
+    store: &Arc<dyn SharedStore>,
     observer: &Arc<Observer>,
     tls: Option<&Arc<Keeper>>,
 ) -> anyhow::Result<Member> {
-    let store = open_shared(address)?;
     let node = &config.node;
     let listener = resolve(&node.peer_listen)
         .and_then(http::bind)
@@ -247,7 +255,7 @@ async fn join(
         callers_max,
     };
     let clock = Arc::new(Clock::system());
-    let member = Member::start(store, membership, Arc::clone(observer), clock).await?;
+    let member = Member::start(Arc::clone(store), membership, Arc::clone(observer), clock).await?;
     Ok(member)
 }
 

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::{Cli, CliCommand, PolicyCommand, TokenCommand};
-use crate::commands::{Talk, talk};
+use crate::commands::{ProofKeyCommand, Talk, talk};
 use crate::exit::Exit;
 
 #[macro_use]
@@ -31,6 +31,7 @@ mod notify;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod policy;
+mod proof_keys;
 mod prune;
 mod restore;
 #[cfg(unix)]
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         CliCommand::Release(args) => talk(&Talk::Release(&args)),
         CliCommand::Pool(command) => talk(&Talk::Pool(&command)),
         CliCommand::Revoke(args) => talk(&Talk::Revoke(&args)),
+        CliCommand::ProofKey(ProofKeyCommand::Rotate(args)) => talk(&Talk::RotateProofKey(&args)),
         CliCommand::Doctor(args) => talk(&Talk::Doctor(&args)),
         CliCommand::Demo(args) => commands::demo(&args),
         CliCommand::Completions(args) => commands::completions(&args, Cli::command()),

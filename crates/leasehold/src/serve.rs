@@ -17,7 +17,7 @@ use crate::driving::{Driving, Stopped, resolve};
 use crate::exit::Exit;
 use crate::sign_on::InForce;
 use crate::tls::Keeper;
-use crate::{files, logging, notify, sign_on};
+use crate::{files, logging, notify, proof_keys, sign_on};
 
 /// An embedded service has exactly one partition.
 pub(crate) const PARTITION: u32 = 0;
@@ -110,6 +110,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
     let (listener, addr) = listen_on(&config.listen)?;
     let operators = config.admin_listen.as_ref().map(listen_on).transpose()?;
     let driver = Driving::start(&config, &observer, lead.as_ref(), tls.as_ref()).await?;
+    let proof_keys = proof_keys::open(&config.store, driver.shared_store()).await?;
     let guard = sign_on::start(config.sign_on.clone(), driver.secret())?;
     let in_force = InForce { guard: Arc::clone(&guard), tls: tls.clone(), secret: driver.secret() };
     let reloads = sign_on::reload_when_told(args, in_force).context("signals cannot be waited for")?;
@@ -131,7 +132,7 @@ async fn serve_until_told(config: Config, args: ServeArgs, lead: Option<Arc<Lead
             .is_loopback();
         let settings = Settings { callers_addr, is_loopback, ..config.settings.clone() };
         let app = App::facing(audience, settings, driver.handle(), Arc::clone(&observer));
-        Arc::new(app.guarded(Arc::clone(&guard)).audited(audit.clone()))
+        Arc::new(app.guarded(Arc::clone(&guard)).proving(Arc::clone(&proof_keys)).audited(audit.clone()))
     };
     let (stop, stopped) = watch::channel(false);
     let until_stopped = || {

@@ -89,6 +89,18 @@ pub(crate) fn script(schema: &str, has_schema: bool, step: usize) -> String {
     script
 }
 
+/// Whether there is a table for the keys of proofs. It is no step: builds that know nothing of it go on beside it.
+pub(crate) const HAS_KEYRING: &str = "SELECT to_regclass($1 || '.keyring') IS NOT NULL";
+
+/// The script that makes it, with no keys in it.
+pub(crate) fn keyring_script(schema: &str) -> String {
+    format!(
+        "SELECT pg_advisory_xact_lock(hashtext('leasehold.{schema}'));
+         CREATE TABLE IF NOT EXISTS keyring (id boolean PRIMARY KEY DEFAULT true CHECK (id), record bytea);
+         INSERT INTO keyring (record) VALUES (NULL) ON CONFLICT DO NOTHING;"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

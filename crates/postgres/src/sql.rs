@@ -85,6 +85,13 @@ pub(crate) const FORGET: &str = "DELETE FROM node WHERE id = $1 AND version = $2
 /// $1 node, $2 drained.
 pub(crate) const DRAIN: &str = "UPDATE node SET drained = $2 WHERE id = $1 RETURNING id";
 
+/// The keys of proofs.
+pub(crate) const KEYRING: &str = "SELECT record FROM keyring";
+
+/// $1 the keys as they were, $2 as they are to be; those that are so already count, too.
+pub(crate) const REPLACE_KEYRING: &str = "UPDATE keyring SET record = $2 \
+     WHERE record IS NOT DISTINCT FROM $1 OR record = $2 RETURNING id";
+
 /// Everything about ownership, in one snapshot: the facts, then nodes by id, then owners by partition.
 pub(crate) const MAP: &str = concat!(
     "SELECT 0 AS kind, 0 AS partition, ",

@@ -24,6 +24,7 @@ use crate::http::router::Router;
 use crate::http::{
     Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site, turn,
 };
+use crate::proofs::ProofKeys;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 use crate::watch::Observer;
@@ -93,7 +94,8 @@ impl App {
         let Settings { is_loopback, public_url, allowed_hosts, allow_origin, .. } = &settings;
         let site = Site::new(*is_loopback, public_url.as_deref(), allowed_hosts, allow_origin);
         let (guard, readiness, queueing) = (Arc::default(), Readiness::default(), Queueing::default());
-        let service = Service { settings, driver, observer, guard, document, readiness, queueing };
+        let proof_keys = Arc::new(ProofKeys::drawn());
+        let service = Service { settings, driver, observer, guard, proof_keys, document, readiness, queueing };
         App { service, router, site, audit: None, name }
     }
 
@@ -101,6 +103,13 @@ impl App {
     #[must_use]
     pub fn guarded(mut self, guard: Arc<Guard>) -> Self {
         self.service.guard = guard;
+        self
+    }
+
+    /// The same, with keys of proofs that outlive the process. Without, they are drawn.
+    #[must_use]
+    pub fn proving(mut self, keys: Arc<ProofKeys>) -> Self {
+        self.service.proof_keys = keys;
         self
     }
 

@@ -22,6 +22,7 @@ mod metrics;
 
 mod openapi;
 mod planted;
+mod proofs;
 mod settings;
 mod sync;
 mod trace;
@@ -36,6 +37,7 @@ pub use driver::{
 };
 pub use faces::{Audience, Class};
 pub use leasehold_cluster::{PARTITIONS_MAX, Partitions};
+pub use proofs::{KeyShelf, MemoryShelf, NoKeys, ProofKeys, ShelfAnswer};
 pub use settings::Settings;
 pub use trace::SPANS;
 pub use watch::Observer;

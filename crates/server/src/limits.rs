@@ -145,6 +145,18 @@ pub const READERS_MAX: usize = 1_024;
 /// Callers that look out for a change of a lock, at the same time. The next one gets a 503.
 pub const LOOKOUTS_MAX: usize = 16_384;
 
+/// Longest `aud` of a proof, in bytes.
+pub const AUDIENCE_MAX: usize = 200;
+
+/// Longest life of a proof: it cannot know of a release.
+pub const PROOF_MAX_US: u64 = 300_000_000;
+
+/// How long a public key stays in the set after another took its place.
+pub const PROOF_KEY_RETIRED_S: u64 = 86_400;
+
+/// Keys of proofs at the same time, and so rotations in a day.
+pub const PROOF_KEYS_MAX: usize = 8;
+
 /// Surveys at the same time: each goes over everything there is, so they queue up.
 pub const SURVEYS_MAX: usize = 2;
 

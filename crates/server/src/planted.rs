@@ -13,6 +13,10 @@ pub(crate) enum Bug {
     OrderMoves,
     /// A lock whose time is over rings for no caller that looks out.
     GraceUnheard,
+    /// A proof lasts for five minutes, whatever is left of its lease.
+    ProofOutlivesLease,
+    /// A claim that has ended is proved as if it were active.
+    ProofOfEnded,
 }
 
 /// Returns whether this process is to have this bug.

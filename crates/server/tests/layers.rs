@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("settings", "what an operator may set"),
     ("links", "absolute URLs"),
     ("audit_log", "where audit lines go"),
+    ("proofs", "signed proofs of holding, and their keys"),
     ("driver", "threads, clock and store around a partition; tells a witness what happened"),
     ("metrics", "what is counted"),
     ("watch", "what happened: ring, series, surveys, digests"),

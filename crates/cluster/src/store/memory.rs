@@ -144,6 +144,14 @@ impl SharedStore for MemoryStore {
         self.with(|shelf| shelf.begin_stream(&reign, checkpoint, chunks, batch))
     }
 
+    fn keyring(&self) -> Fut<'_, Option<Vec<u8>>> {
+        self.with(|shelf| Ok(shelf.keyring()))
+    }
+
+    fn replace_keyring(&self, before: Option<Vec<u8>>, after: Vec<u8>) -> Fut<'_, bool> {
+        self.with(|shelf| Ok(shelf.replace_keyring(before.as_deref(), after)))
+    }
+
     fn room(&self) -> Room {
         Room::Enough
     }

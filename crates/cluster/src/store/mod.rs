@@ -4,6 +4,7 @@
 //! meta                     the number of partitions, the secret; made by the first join
 //! node records             one for each life of a node; written by its beats, buried by any node, for ever
 //! owner records            one for each partition: epoch, node, service time; changed by take and let_go
+//! keyring                  the keys of proofs, opaque here; replaced whole
 //! streams                  one for each partition: batches, each with a link to the one before, and a checkpoint
 //! ```
 //!
@@ -111,6 +112,12 @@ pub trait SharedStore: Send + Sync {
     /// may have any position. `Fenced` when the owner record is not that of the reign, `Refused` when the stream has begun
     /// or a chunk is missing.
     fn begin_stream(&self, reign: Reign, checkpoint: CheckpointId, chunks: u32, batch: Batch) -> Fut<'_, ()>;
+
+    /// The record with the keys of proofs, which is opaque here and small, if there is one.
+    fn keyring(&self) -> Fut<'_, Option<Vec<u8>>>;
+
+    /// Replaces that record if it is `before`. Returns whether it is `after` now.
+    fn replace_keyring(&self, before: Option<Vec<u8>>, after: Vec<u8>) -> Fut<'_, bool>;
 
     /// Whether there is room to go on, as far as it is known. Asks nothing.
     fn room(&self) -> Room;

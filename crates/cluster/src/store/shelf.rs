@@ -33,6 +33,7 @@ pub struct Shelf {
     nodes: BTreeMap<NodeId, Entry>,
     streams: Vec<Stream>,
     drained: BTreeSet<NodeId>,
+    keyring: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -202,6 +203,21 @@ impl Shelf {
             self.next_revision();
         }
         Ok(())
+    }
+
+    /// See [`super::SharedStore::keyring`].
+    pub fn keyring(&self) -> Option<Vec<u8>> {
+        self.keyring.clone()
+    }
+
+    /// See [`super::SharedStore::replace_keyring`].
+    pub fn replace_keyring(&mut self, before: Option<&[u8]>, after: Vec<u8>) -> bool {
+        if self.keyring.as_deref() == before && before != Some(&*after) {
+            self.keyring = Some(after);
+            self.next_revision();
+            return true;
+        }
+        self.keyring.as_ref() == Some(&after)
     }
 
     /// See [`super::SharedStore::take`].

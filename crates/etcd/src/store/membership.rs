@@ -289,6 +289,37 @@ impl Inner {
         Err(SharedError::Refused(format!("there is no {node:?}")))
     }
 
+    pub(super) async fn keyring(&self) -> Result<Option<Vec<u8>>, SharedError> {
+        Ok(self.kept_keyring().await?.map(|kv| kv.value.to_vec()))
+    }
+
+    async fn kept_keyring(&self) -> Result<Option<KeyValue>, SharedError> {
+        let look = Txn::default().then(get(self.keys.keyring()));
+        Ok(self.transact(&self.beats, &look).await?.key())
+    }
+
+    pub(super) async fn replace_keyring(&self, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool, SharedError> {
+        loop {
+            let kept = self.kept_keyring().await?;
+            let (record, version) = match &kept {
+                Some(kv) => (Some(&*kv.value), unsigned(kv.mod_revision)),
+                None => (None, 0),
+            };
+            // Our own replacement, which was not heard, or another's.
+            if record == Some(&*after) || record != before.as_deref() {
+                return Ok(record == Some(&*after));
+            }
+            let key = self.keys.keyring();
+            let txn = Txn::default()
+                .when(exists(self.keys.meta()))
+                .when(version_is(key.clone(), version))
+                .then(put(key, after.clone()));
+            if self.transact(&self.beats, &txn).await?.succeeded {
+                return Ok(true);
+            }
+        }
+    }
+
     pub(super) async fn take(&self, taking: Taking) -> Result<Reign, SharedError> {
         taking.check()?;
         let Taking { partition, seen, dead, node, epoch, at } = taking;

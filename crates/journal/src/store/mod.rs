@@ -19,7 +19,7 @@ pub mod verify;
 
 pub use error::StoreError;
 pub use memory::MemoryOpener;
-pub use sqlite::{Founding, InUse, NewDirectory, SqliteOpener, SqliteReader, mark_moved};
+pub use sqlite::{Founding, InUse, NewDirectory, SqliteKeyring, SqliteOpener, SqliteReader, mark_moved};
 
 use crate::ids::{Epoch, Position};
 use crate::record::Batch;

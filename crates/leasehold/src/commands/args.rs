@@ -202,6 +202,18 @@ pub(crate) struct RevokeArgs {
     pub(crate) common: Common,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProofKeyCommand {
+    /// Sign with a new key from now on; the public one before it stays at /.well-known/leasehold/jwks.json for a day
+    Rotate(ProofKeyRotateArgs),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ProofKeyRotateArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]

@@ -47,6 +47,7 @@ pub(crate) enum Talk<'a> {
     Release(&'a HandleArgs),
     Pool(&'a PoolCommand),
     Revoke(&'a RevokeArgs),
+    RotateProofKey(&'a ProofKeyRotateArgs),
     Doctor(&'a DoctorArgs),
 }
 
@@ -80,6 +81,7 @@ async fn carry_out(client: &Client, command: &Talk<'_>) -> Result<(), Failed> {
         Talk::Release(args) => lease::release(client, args).await,
         Talk::Pool(args) => pool::pool(client, args).await,
         Talk::Revoke(args) => pool::revoke(client, args).await,
+        Talk::RotateProofKey(args) => pool::rotate_proof_key(client, args).await,
         Talk::Doctor(args) => doctor::doctor(client, args).await,
     }
 }
@@ -96,6 +98,7 @@ impl Talk<'_> {
             Talk::Renew(args) | Talk::Release(args) => &args.common,
             Talk::Pool(args) => args.common(),
             Talk::Revoke(args) => &args.common,
+            Talk::RotateProofKey(args) => &args.common,
             Talk::Doctor(args) => &args.common,
         }
     }

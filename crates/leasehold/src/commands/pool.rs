@@ -1,9 +1,11 @@
-//! `pool` and `revoke`: commands that change resources.
+//! `pool`, `revoke` and `proof-key`: commands that change resources, or the service.
 
 use leasehold_client::{Client, Reply};
 use serde_json::json;
 
-use super::args::{Common, Output, PoolArgs, PoolCommand, PoolCreateArgs, PoolResizeArgs, RevokeArgs};
+use super::args::{
+    Common, Output, PoolArgs, PoolCommand, PoolCreateArgs, PoolResizeArgs, ProofKeyRotateArgs, RevokeArgs,
+};
 use super::look::refused;
 use super::{Failed, print_json};
 
@@ -96,6 +98,19 @@ pub(super) async fn revoke(client: &Client, args: &RevokeArgs) -> Result<(), Fai
         print_json(reply.json())?;
     }
     if reply.json()["revoked"] == true { Ok(()) } else { Err(Failed::Refused("that grant had ended before".into())) }
+}
+
+pub(super) async fn rotate_proof_key(client: &Client, args: &ProofKeyRotateArgs) -> Result<(), Failed> {
+    let reply = client.call("POST", "/v1/admin/proof-key", None).await?;
+    if !reply.is_success() {
+        return Err(refused(&reply));
+    }
+    if args.common.output == Output::Json {
+        print_json(reply.json())?;
+    } else {
+        out!("proofs are signed with the key {} from now on\n", reply.json()["kid"].as_str().unwrap_or("?"));
+    }
+    Ok(())
 }
 
 /// A UUID of version 4.

@@ -31,6 +31,7 @@ mod moving;
 mod notify;
 mod pages;
 mod peers;
+mod proofs;
 #[cfg(target_os = "linux")]
 mod run;
 mod secrets;

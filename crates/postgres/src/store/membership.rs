@@ -68,7 +68,7 @@ impl Inner {
                 0
             };
             if step == schema::VERSION {
-                return Ok(());
+                return self.make_keyring().await;
             }
             if step > schema::VERSION {
                 return Err(SharedError::Refused(format!(
@@ -283,6 +283,25 @@ impl Inner {
             return Err(SharedError::Refused(format!("there is no {node:?}")));
         }
         Ok(())
+    }
+
+    /// Makes the table for the keys of proofs, if it is missing.
+    async fn make_keyring(&self) -> Result<(), SharedError> {
+        let rows = self.ask(schema::HAS_KEYRING, Params::new().with(self.schema.clone())).await?;
+        if only(&rows).get(0) {
+            return Ok(());
+        }
+        self.beats.script(&schema::keyring_script(&self.schema)).await.map_err(|error| self.error(error))?;
+        Ok(())
+    }
+
+    pub(super) async fn keyring(&self) -> Result<Option<Vec<u8>>, SharedError> {
+        let rows = self.ask(sql::KEYRING, Params::new()).await?;
+        Ok(rows.first().and_then(|row| row.get(0)))
+    }
+
+    pub(super) async fn replace_keyring(&self, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<bool, SharedError> {
+        Ok(!self.ask(sql::REPLACE_KEYRING, Params::new().with(before).with(after)).await?.is_empty())
     }
 
     pub(super) async fn take(&self, taking: Taking) -> Result<Reign, SharedError> {

@@ -239,6 +239,14 @@ impl SharedStore for PostgresStore {
         Box::pin(self.inner.begin_stream(reign, checkpoint, chunks, batch))
     }
 
+    fn keyring(&self) -> Fut<'_, Option<Vec<u8>>> {
+        Box::pin(self.inner.keyring())
+    }
+
+    fn replace_keyring(&self, before: Option<Vec<u8>>, after: Vec<u8>) -> Fut<'_, bool> {
+        Box::pin(self.inner.replace_keyring(before, after))
+    }
+
     fn room(&self) -> Room {
         self.inner.room()
     }

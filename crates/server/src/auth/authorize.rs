@@ -43,6 +43,10 @@ pub(crate) async fn authorize(
             None
         }
         Need::ClaimChanged(claim) => may_change(&caller, driver, claim, id, counted).await?,
+        Need::ClaimProved(claim) => {
+            may_prove(&caller, driver, claim, id, counted).await?;
+            None
+        }
         Need::Sight => {
             may_observe(&caller, id, counted)?;
             None
@@ -111,6 +115,34 @@ async fn may_change(
     // The answer may reveal that the claim exists only once its existence is durable.
     let _ = driver.call(Command::ViewClaim { claim }).await;
     Err(words::missing(&caller.identity, missing, target))
+}
+
+/// Checks that this caller may prove that it holds this claim: it is its own, and it may change it. A caller that may end
+/// the claims of others does not hold them.
+async fn may_prove(
+    caller: &Caller,
+    driver: &Handle,
+    claim: ClaimId,
+    id: &RequestId,
+    counted: &SignIns,
+) -> Result<(), Problem> {
+    let known = owner_of(driver, claim).await?;
+    let Some((resource, owner)) = known.filter(|(resource, owner)| caller.sees(resource, owner.as_ref())) else {
+        return Err(hidden(caller, driver, claim).await);
+    };
+    let target = Target::Named(Kind::Claim, &resource);
+    if caller.owns(owner.as_ref()) && caller.may(Action::UpdateOwn, target) {
+        return Ok(());
+    }
+    counted.denied(Action::UpdateOwn);
+    Audit::refused(&caller.identity, Action::UpdateOwn, target, id);
+    // The answer may reveal that the claim exists only once its existence is durable.
+    let _ = driver.call(Command::ViewClaim { claim }).await;
+    Err(if caller.owns(owner.as_ref()) {
+        words::missing(&caller.identity, Action::UpdateOwn, target)
+    } else {
+        words::not_the_owner(&caller.identity)
+    })
 }
 
 /// The resource and the owner of a claim. In a cluster its partition may have no owner for a moment.
@@ -206,7 +238,7 @@ fn quota(caller: &Caller) -> Quota {
 
 /// With `bind_lock_client`, a lock's client is the caller: its name, or its name, a slash, and a suffix that tells its
 /// processes apart.
-fn check_client(client: &str, caller: &Caller) -> Result<(), Problem> {
+pub(crate) fn check_client(client: &str, caller: &Caller) -> Result<(), Problem> {
     if !caller.sign_on.settings().bind_lock_client {
         return Ok(());
     }

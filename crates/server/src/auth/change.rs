@@ -54,6 +54,7 @@ impl Audited {
         let resource = match on {
             On::Resource(resource) | On::Key(PublicKey::Named(resource)) => Some(shown(resource, digester)),
             On::Key(PublicKey::Pool(digest)) => Some(format!("pool:{digest}")),
+            On::Service => None,
             On::Claim(claim) => {
                 let known = driver.owner_of(claim).await.ok().flatten();
                 known.map(|(resource, _)| format!("claim:{resource}"))
@@ -156,6 +157,7 @@ pub(crate) enum On<'a> {
     Resource(&'a ResourceKey),
     Key(&'a PublicKey),
     Claim(ClaimId),
+    Service,
 }
 
 /// The change that a command makes, if it makes one.

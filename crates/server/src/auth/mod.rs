@@ -30,7 +30,7 @@ use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
 
 pub(crate) use audit::Audit;
 pub use audit::reloaded;
-pub(crate) use authorize::{authorize, sign_command, sign_key};
+pub(crate) use authorize::{authorize, check_client, sign_command, sign_key};
 pub(crate) use caller::Caller;
 pub(crate) use change::{AskedChange, Audited, On, change_by};
 pub(crate) use need::{Guarded, Need, need_of, public_target};

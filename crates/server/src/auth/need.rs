@@ -20,6 +20,8 @@ pub(crate) enum Need<'a> {
     ClaimShown(ClaimId),
     /// To change a claim that is known by its id alone.
     ClaimChanged(ClaimId),
+    /// To prove that a claim that is known by its id alone is held: its owner may.
+    ClaimProved(ClaimId),
     /// A list, which shows only the items that the caller may inspect.
     List,
     /// A list or stream for observers, which shows only the resources that the caller may observe.

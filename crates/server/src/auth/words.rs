@@ -34,6 +34,13 @@ pub(super) fn missing_everywhere(identity: &Identity, action: Action) -> Problem
     denied(identity, format!("{} needs the action '{action}' on some claims", shown(identity)))
 }
 
+pub(super) fn not_the_owner(identity: &Identity) -> Problem {
+    denied(
+        identity,
+        format!("{} does not own this claim, and only its owner can prove that it is held", shown(identity)),
+    )
+}
+
 pub(super) fn needs_a_name() -> Problem {
     denied(&Identity::ANONYMOUS, "a lock's client must be the name of its caller, who has not signed on".to_owned())
 }

@@ -16,6 +16,7 @@ use crate::http::router::Params;
 use crate::http::{Body, Problem, RequestId};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
+use crate::proofs::ProofKeys;
 use crate::settings::Settings;
 use crate::watch::Observer;
 
@@ -26,6 +27,8 @@ pub(crate) struct Service {
     pub(crate) driver: Handle,
     pub(crate) observer: Arc<Observer>,
     pub(crate) guard: Arc<Guard>,
+    /// The keys by which proofs are signed.
+    pub(crate) proof_keys: Arc<ProofKeys>,
     /// The OpenAPI document of this listener, as it is sent.
     pub(crate) document: Bytes,
     pub(crate) readiness: Readiness,

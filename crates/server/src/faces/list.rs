@@ -7,7 +7,7 @@ use http::Response;
 
 use super::class::{Audience, Class};
 use super::face::{Face, Received, Service};
-use super::{claims, cluster, dashboard, docs, fleetlock, health, lock, pools, sign_on, terraform, watch};
+use super::{claims, cluster, dashboard, docs, fleetlock, health, lock, pools, proofs, sign_on, terraform, watch};
 use crate::auth::{Admission, AskedChange, Caller, From, Guarded, Need};
 use crate::http::router;
 use crate::http::{Body, Problem, RequestId};
@@ -125,6 +125,7 @@ macro_rules! faces {
 // A face is one line.
 faces! {
     Pools: pools::Pools,
+    Proofs: proofs::Proofs,
     Claims: claims::Claims,
     Lock: lock::Lock,
     Terraform: terraform::Terraform,

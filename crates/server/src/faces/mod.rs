@@ -28,6 +28,8 @@ mod list;
 mod lock;
 mod page;
 mod pools;
+mod proofs;
+mod proving;
 mod sign_on;
 mod terms;
 mod terraform;

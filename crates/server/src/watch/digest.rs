@@ -58,6 +58,13 @@ impl Digester {
         PoolDigest(self.digest(&message))
     }
 
+    /// A name for the holder of a pool's lease that has no other: the lease's id is a credential.
+    pub(crate) fn lease(&self, lease: u128) -> String {
+        let mut message = *b"lease----------------";
+        message[5..].copy_from_slice(&lease.to_be_bytes());
+        format!("lease:{:032x}", self.digest(&message))
+    }
+
     /// The purpose of the digest comes first in the message, so that the secret may serve several purposes.
     fn digest(&self, message: &[u8]) -> u128 {
         let digest = hmac::sign(&self.key, message);

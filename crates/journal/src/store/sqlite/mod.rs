@@ -16,6 +16,7 @@
 mod backfill;
 mod directory;
 mod founding;
+mod keyring;
 mod lock;
 mod making;
 mod reader;
@@ -35,6 +36,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 use self::backfill::Backfill;
 pub use self::founding::{Founding, NewDirectory, mark_moved};
+pub use self::keyring::SqliteKeyring;
 use self::lock::DirectoryLock;
 use self::making::Stage;
 pub use self::reader::{InUse, SqliteReader};

@@ -74,6 +74,31 @@ fn spread(mut times_ms: Vec<u128>) -> String {
     format!("p50 {p50}, p99 {p99}, max {} ms of {}", times_ms[times_ms.len() - 1], times_ms.len())
 }
 
+/// Every node signs with the same key, and one that is rotated at a node is known at all of them.
+#[test]
+fn the_nodes_of_a_cluster_have_the_same_keys_of_proofs() {
+    let _machine = machine_to_itself();
+    let world = World::start();
+    let all: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
+    let keys = |addr: &SocketAddr| {
+        let mut client = Client::connect(*addr).unwrap();
+        client.call("GET", "/.well-known/leasehold/jwks.json", "").unwrap().expect(200).json()
+    };
+    let first = keys(&all[0]);
+    assert!(all.iter().all(|addr| keys(addr) == first));
+    insist(&all[..1], "POST", "/v1/admin/proof-key", Duration::from_secs(10)).expect(200);
+    let rotated = keys(&all[0]);
+    assert_eq!(rotated["keys"].as_array().unwrap().len(), 2);
+    until("every node knows of the key", Duration::from_secs(10), || {
+        all.iter().all(|addr| keys(addr) == rotated).then_some(())
+    });
+    let within = Duration::from_secs(10);
+    insist(&all, "POST", "/lock?job=led&client=anna&ttl=1m", within).expect(200);
+    for addr in &all {
+        insist(&[*addr], "GET", "/lock/proof?job=led&client=anna&aud=guard", within).expect(200);
+    }
+}
+
 /// Ten owners die or stop in a row: a lease that is renewed is never lost, one that is not ends in bounded time, and the
 /// first grant after each is soon. `LEASEHOLD_CLUSTER_FAILOVERS` asks for more of them.
 #[test]

@@ -136,6 +136,8 @@ impl Things {
             ("POST", "/lock") => format!("?job=free-{resource}&client={name}"),
             ("DELETE", "/lock") => format!("?job={resource}&client=owner"),
             ("GET", "/lock") | (_, "/lock/pause") => format!("?job={resource}"),
+            ("GET", "/lock/proof") => format!("?job={resource}&client=owner&aud=guard"),
+            ("GET", path) if path.starts_with("/v1/claims/{id}/proof") => "?aud=guard".to_owned(),
             ("GET", "/v1/fence") => format!("?kind=claim&resource={resource}&token={token}"),
             _ => String::new(),
         };
@@ -145,6 +147,7 @@ impl Things {
             ("POST", "/l/{id}/borrow") => json!({"ttl": 30}),
             ("POST", "/l/{id}/return") => json!({"lease": lease}),
             ("POST", "/l/{id}/renew") => json!({"lease": lease, "ttl": 30}),
+            ("POST", "/l/{id}/proof") => json!({"lease": lease, "aud": "guard"}),
             ("POST", "/v1/claims/") => json!({"resource": format!("free-{resource}"), "timeout": 30}),
             ("PATCH" | "PUT", "/v1/claims/{id}/") => json!({"status": "released"}),
             ("PUT", "/v1/resources/{name}/") => json!({"capacity": 4}),

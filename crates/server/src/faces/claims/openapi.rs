@@ -13,6 +13,7 @@ use crate::faces::ended::key_spent;
 use crate::faces::fittings::{self, Resumed};
 use crate::faces::header::document_key;
 use crate::faces::label;
+use crate::faces::proving::{AUDIENCE_SAYS, audience_schema, proof_answer};
 use crate::http::Code;
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, CONFIRM_S, NAME_MAX, WAIT_TTL_S};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
@@ -61,6 +62,23 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 409,
                 AnswerDoc::shape::<ClaimConflict<'_>>("The claim is not in a status in which this can be done.", &json!({
                         "error": "the claim is expired, it can no longer be changed", "code": "ended", "status": "expired",
+                        "ended": "expired",
+                    }),
+                ),
+            ),
+        Endpoint::Prove => one("proveClaim", "Prove that a claim is held")
+            .says(
+                "A JWT for a guard that cannot ask, signed with a key of `/.well-known/leasehold/jwks.json`. It ends no later \
+                 than the lease, and after 5 minutes at the latest; it cannot know of a release before that. For the claim's \
+                 owner alone.",
+            )
+            .required_query("aud", AUDIENCE_SAYS, audience_schema())
+            .answers(200, proof_answer())
+            .answers(404, no_claim())
+            .answers(
+                409,
+                AnswerDoc::shape::<ClaimConflict<'_>>("The claim is not active.", &json!({
+                        "error": "the claim is expired, there is nothing to prove", "code": "ended", "status": "expired",
                         "ended": "expired",
                     }),
                 ),

@@ -1,7 +1,7 @@
 //! The words of a refusal for a claimant.
 
 use http::{Response, StatusCode};
-use leasehold_engine::Refusal;
+use leasehold_engine::{ClaimStatus, Refusal};
 
 use super::wire::{ClaimConflict, ending_name};
 use crate::auth::no_such_claim;
@@ -60,6 +60,19 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
         | Refusal::NotTheHolder => unreachable!("not said of a claim: {refusal:?}"),
     };
     Ok(envelope.positioned(problem.to_response(envelope.id)))
+}
+
+/// 409 to a caller that wants a proof of a claim that is not active.
+pub(super) fn nothing_to_prove(status: ClaimStatus, envelope: &Envelope<'_>) -> Response<Body> {
+    match status {
+        ClaimStatus::Ended(how) => {
+            let error = format!("the claim is {}, there is nothing to prove", ending_name(how));
+            conflict(&ClaimConflict::ended(&error, how), envelope)
+        }
+        ClaimStatus::Waiting | ClaimStatus::Active => {
+            conflict(&ClaimConflict::waits("the claim is waiting, there is nothing to prove"), envelope)
+        }
+    }
 }
 
 /// 409 that says which status the claim has.

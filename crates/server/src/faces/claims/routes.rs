@@ -13,7 +13,7 @@ use leasehold_journal::Request;
 use super::list::{ClaimList, ResourceList};
 use crate::auth::no_such_claim;
 use crate::duration::Cut;
-use crate::faces::{Received, Rows, fingerprint, fittings, fresh_claim_id, key_name, listening, parse_uuid};
+use crate::faces::{Received, Rows, fingerprint, fittings, fresh_claim_id, key_name, listening, parse_uuid, proving};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical, shown};
 use crate::http::query::Query;
@@ -30,6 +30,7 @@ pub(crate) enum Endpoint {
     List,
     Show,
     Update,
+    Prove,
     ListResources,
     ShowResource,
     PutResource,
@@ -46,6 +47,7 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::GET, ["/v1/claims/{id}", "/v1/claims/{id}/"], Endpoint::Show),
         (Method::PATCH, ["/v1/claims/{id}", "/v1/claims/{id}/"], Endpoint::Update),
         (Method::PUT, ["/v1/claims/{id}", "/v1/claims/{id}/"], Endpoint::Update),
+        (Method::GET, ["/v1/claims/{id}/proof", "/v1/claims/{id}/proof/"], Endpoint::Prove),
         (Method::GET, ["/v1/resources", "/v1/resources/"], Endpoint::ListResources),
         (Method::GET, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::ShowResource),
         (Method::PUT, ["/v1/resources/{name}", "/v1/resources/{name}/"], Endpoint::PutResource),
@@ -68,6 +70,10 @@ pub(crate) enum Call {
     },
     Claims(Box<ClaimList>),
     Resources(ResourceList),
+    Prove {
+        claim: ClaimId,
+        audience: Box<str>,
+    },
     /// The query or the body is wrong, which matters only if the claim exists.
     Mistaken {
         claim: ClaimId,
@@ -118,6 +124,14 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
                 }
                 Err(problem) => return Ok(Call::Mistaken { claim, problem }),
             }
+        }
+        Endpoint::Prove => {
+            let claim = claim_in_path(received)?;
+            let audience = query.refuse_unknown(&["aud"]).and_then(|()| proving::audience(&query));
+            return Ok(match audience {
+                Ok(audience) => Call::Prove { claim, audience },
+                Err(problem) => Call::Mistaken { claim, problem },
+            });
         }
         Endpoint::ShowResource => Command::ViewResource { resource: resource_in_path(received)? }.into(),
         Endpoint::DeleteResource => Command::Unconfigure { resource: resource_in_path(received)? }.into(),

@@ -7,13 +7,18 @@ mod refusal;
 mod routes;
 mod wire;
 
+use std::sync::Arc;
+
 use http::{Response, StatusCode};
-use leasehold_engine::{Refusal, Reply, Spent};
-use leasehold_journal::Denial;
+use leasehold_auth::{Action, Target};
+use leasehold_engine::{Command, LockHolder, Refusal, Reply, ResourceKey, Spent};
+use leasehold_journal::{Denial, Request};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Envelope, ask_about, unserved};
+use super::list::Answering;
+use super::proving::{self, Held};
+use super::{Envelope, ask, ask_about, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::faces::fittings::Resumed;
 use crate::http::json::to_bytes;
@@ -21,7 +26,8 @@ use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
-use routes::{Call, Endpoint, Topic};
+use routes::{Aim, Call, Endpoint, Proving, Topic};
+use wire::LockState;
 
 pub(crate) struct Lock;
 
@@ -38,7 +44,7 @@ impl Face for Lock {
     fn class(endpoint: Endpoint) -> Class {
         match endpoint {
             Endpoint::Release => Class::Tend,
-            Endpoint::Acquire | Endpoint::Show | Endpoint::Pause | Endpoint::Resume => Class::Api,
+            Endpoint::Acquire | Endpoint::Show | Endpoint::Pause | Endpoint::Resume | Endpoint::Prove => Class::Api,
         }
     }
 
@@ -51,7 +57,11 @@ impl Face for Lock {
     }
 
     fn need(call: &Call) -> Need<'_> {
-        auth::need_of(&call.request.command)
+        match (&call.aim, &call.request.command) {
+            // As for a renewal.
+            (Aim::Proof(_), Command::ViewResource { resource }) => Need::One(Action::UpdateOwn, Target::of(resource)),
+            (Aim::Answer | Aim::News(_) | Aim::Proof(_), command) => auth::need_of(command),
+        }
     }
 
     fn change(call: &Call) -> Option<AskedChange<'_>> {
@@ -59,6 +69,9 @@ impl Face for Lock {
     }
 
     fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        if let Aim::Proof(proving) = &call.aim {
+            auth::check_client(&proving.client, &caller)?;
+        }
         auth::sign_command(&mut call.request.command, &caller)
     }
 
@@ -67,16 +80,17 @@ impl Face for Lock {
         call: Call,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
-        let Call { topic, request, watching } = call;
-        let asking = match watching {
-            None => Ok(ask_about(&service.driver, request, id, topic, show)),
-            // On the heap: every other caller that is parked would have room for it.
-            Some(watching) => Err(Box::pin(lookout::look_out(service, topic, request.command, *watching, id))),
+        let Call { topic, request, aim } = call;
+        // The others on the heap: every caller that is parked would have room for them.
+        let asking: Result<_, Answering<'a>> = match aim {
+            Aim::Answer => Ok(ask_about(&service.driver, request, id, topic, show)),
+            Aim::News(watching) => Err(Box::pin(lookout::look_out(service, topic, request.command, *watching, id))),
+            Aim::Proof(proving) => Err(Box::pin(prove(service, topic, request, *proving, id))),
         };
         async move {
             match asking {
                 Ok(asking) => asking.await,
-                Err(looking_out) => looking_out.await,
+                Err(other) => other.await,
             }
         }
     }
@@ -88,6 +102,40 @@ impl Face for Lock {
     fn schemas(_settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas()
     }
+}
+
+async fn prove(
+    service: &Service,
+    topic: Topic,
+    request: Request,
+    proving: Proving,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let asked_at = service.driver.wall();
+    let (envelope, answer) = ask(&service.driver, request, id).await;
+    let keys = proving::keys(service).await?;
+    envelope.word(|envelope| {
+        let view = match answer {
+            Ok(Reply::Lock(view, _)) => view,
+            Ok(other) => unreachable!("a lock is not shown as {other:?}"),
+            Err(denial) => return refusal::word(&unserved(denial)?, &topic.job, envelope),
+        };
+        let is_held = |holder: &&LockHolder| LockState::of(holder, view.now) == LockState::Held;
+        let Some(holder) = view.holder.as_ref().filter(is_held).filter(|holder| holder.client == proving.client) else {
+            return refusal::word(&Refusal::NotTheHolder, &topic.job, envelope);
+        };
+        if proving.token.is_some_and(|token| token != holder.token) {
+            return refusal::word(&Refusal::NotHeld { how: None }, &topic.job, envelope);
+        }
+        let held = Held {
+            resource: &ResourceKey::Lock(Arc::clone(&topic.job)),
+            subject: &holder.client,
+            slot: 0,
+            token: holder.token,
+            left_us: holder.deadline.since(view.now.at),
+        };
+        Ok(proving::answer(service, &keys, &held, (&proving.audience, asked_at), envelope))
+    })
 }
 
 fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -> Result<Response<Body>, Problem> {

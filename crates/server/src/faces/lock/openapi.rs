@@ -10,6 +10,7 @@ use crate::duration::format_us;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::fittings::Resumed;
 use crate::faces::header::document_key;
+use crate::faces::proving::{AUDIENCE_SAYS, audience_schema, proof_answer};
 use crate::limits::{KEEP_MAX_US, NAME_MAX};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
@@ -74,6 +75,29 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 403,
                 AnswerDoc::shape::<NotTheHolder<'_>>("It was not this client's to release.", &json!({
                         "error": "client does not hold the lock", "code": "not_the_holder", "success": false, "job": "default",
+                    }),
+                ),
+            ),
+        Endpoint::Prove => new("proveLock", "Prove that the lock is held")
+            .says(
+                "A JWT for a guard that cannot ask, signed with a key of `/.well-known/leasehold/jwks.json`. It ends no later \
+                 than the lease, and after 5 minutes at the latest; it cannot know of a release before that.",
+            )
+            .required_query("client", "The name of the caller's run.", name().example("laptop-a"))
+            .required_query("aud", AUDIENCE_SAYS, audience_schema())
+            .query("token", "Only the grant of this token.", token())
+            .answers(200, proof_answer())
+            .answers(
+                403,
+                AnswerDoc::shape::<NotTheHolder<'_>>("This client does not hold it now.", &json!({
+                        "error": "client does not hold the lock", "code": "not_the_holder", "success": false, "job": "default",
+                    }),
+                ),
+            )
+            .answers(
+                409,
+                AnswerDoc::shape::<EndedError<'_>>("It is held, but under another token.", &json!({
+                        "error": "the lock is not held under this token", "code": "not_held",
                     }),
                 ),
             ),

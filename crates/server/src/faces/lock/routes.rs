@@ -11,7 +11,7 @@ use super::lookout::{Seen, Watching};
 use super::wire::LockState;
 use crate::duration::{Cut, parse_go};
 use crate::faces::header::{DURATION_HINT, seconds_us};
-use crate::faces::{Received, Rows, fittings, fresh_claim_id, idempotency_key, key_name};
+use crate::faces::{Received, Rows, fittings, fresh_claim_id, idempotency_key, key_name, proving};
 use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
@@ -27,6 +27,7 @@ pub(crate) enum Endpoint {
     Show,
     Pause,
     Resume,
+    Prove,
 }
 
 pub(super) fn endpoints() -> Rows<Endpoint> {
@@ -36,6 +37,7 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::GET, "/lock", Endpoint::Show),
         (Method::PUT, "/lock/pause", Endpoint::Pause),
         (Method::DELETE, "/lock/pause", Endpoint::Resume),
+        (Method::GET, "/lock/proof", Endpoint::Prove),
     ]
 }
 
@@ -44,8 +46,27 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 pub(crate) struct Call {
     pub(super) topic: Topic,
     pub(crate) request: Request,
-    /// Present where the caller waits for a change of what it sees.
-    pub(super) watching: Option<Box<Watching>>,
+    pub(super) aim: Aim,
+}
+
+/// The purpose of a call beside the command it carries.
+#[derive(Debug)]
+pub(super) enum Aim {
+    /// The answer to the command.
+    Answer,
+    /// A change of what the caller sees.
+    News(Box<Watching>),
+    /// A proof that the client holds the lock.
+    Proof(Box<Proving>),
+}
+
+/// A proof that is wanted.
+#[derive(Debug)]
+pub(super) struct Proving {
+    pub(super) client: Arc<str>,
+    /// Of the grant of this token alone.
+    pub(super) token: Option<Token>,
+    pub(super) audience: Box<str>,
 }
 
 /// The parts of the call that the answer needs.
@@ -63,10 +84,12 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
         return Err(Problem::about("job", format!("job must have 1 to {NAME_MAX} bytes, got {}", job.len())));
     }
     let resource = ResourceKey::Lock(Arc::clone(&job));
-    let (mut clamped, mut watching) = (false, None);
+    let (mut clamped, mut aim) = (false, Aim::Answer);
     let command = match endpoint {
         Endpoint::Show => {
-            watching = parse_watching(&query, received)?;
+            if let Some(watching) = parse_watching(&query, received)? {
+                aim = Aim::News(watching);
+            }
             match query.get("client").filter(|client| (1..=NAME_MAX).contains(&client.len())) {
                 Some(client) => Command::ViewPlace { resource, name: Arc::from(client) },
                 None => Command::ViewResource { resource },
@@ -74,6 +97,11 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
         }
         Endpoint::Pause => fittings::pause(received, resource)?,
         Endpoint::Resume => Command::Resume { resource },
+        Endpoint::Prove => {
+            let (client, token) = (client(&query, received)?, token(&query)?);
+            aim = Aim::Proof(Box::new(Proving { client, token, audience: proving::audience(&query)? }));
+            Command::ViewResource { resource }
+        }
         Endpoint::Release => {
             let (client, token) = (client(&query, received)?, token(&query)?);
             match (key_name(&received.parts.headers)?, token) {
@@ -109,7 +137,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             }))
         }
     };
-    Ok(Call { topic: Topic { job, clamped }, request: command.into(), watching })
+    Ok(Call { topic: Topic { job, clamped }, request: command.into(), aim })
 }
 
 /// A caller that waits for a change, and what it saw last.

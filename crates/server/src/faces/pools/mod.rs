@@ -7,12 +7,14 @@ mod routes;
 mod wire;
 
 use http::{Response, StatusCode};
-use leasehold_engine::Reply;
-use leasehold_journal::Denial;
+use leasehold_auth::{Action, Target};
+use leasehold_engine::{Reply, ResourceKey};
+use leasehold_journal::{Denial, Request};
 
 use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
-use super::{Envelope, ask_about, unserved};
+use super::proving::{self, Held};
+use super::{Envelope, ask, ask_about, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::faces::deleted::Deleted;
 use crate::faces::fittings::Resumed;
@@ -21,7 +23,7 @@ use crate::http::{Body, Problem, RequestId, response};
 use crate::metrics::Dialect;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
-use routes::{Call, Endpoint, Topic};
+use routes::{Call, Endpoint, Proving, Topic};
 use wire::{GivenUp, Lease, LeaseSeen, Pool, PoolSeen, Returned};
 
 pub(crate) struct Pools;
@@ -49,7 +51,11 @@ impl Face for Pools {
     }
 
     fn need(call: &Call) -> Need<'_> {
-        auth::need_of(&call.request.command)
+        match &call.proving {
+            // Only its holder knows a lease, as for a renewal.
+            Some(_) => Need::One(Action::UpdateOwn, Target::Pool),
+            None => auth::need_of(&call.request.command),
+        }
     }
 
     fn change(call: &Call) -> Option<AskedChange<'_>> {
@@ -57,6 +63,9 @@ impl Face for Pools {
     }
 
     fn sign(call: &mut Call, caller: Caller) -> Result<(), Problem> {
+        if let Some(proving) = &mut call.proving {
+            proving.caller = caller.identity.name().cloned();
+        }
         auth::sign_command(&mut call.request.command, &caller)
     }
 
@@ -65,7 +74,18 @@ impl Face for Pools {
         call: Call,
         id: &'a RequestId,
     ) -> impl Future<Output = Result<Response<Body>, Problem>> + Send + 'a {
-        ask_about(&service.driver, call.request, id, call.topic, show)
+        let Call { topic, request, proving } = call;
+        let asking = match proving {
+            None => Ok(ask_about(&service.driver, request, id, topic, show)),
+            // On the heap: every caller that is parked would have room for it.
+            Some(proving) => Err(Box::pin(prove(service, topic.pool, request, *proving, id))),
+        };
+        async move {
+            match asking {
+                Ok(asking) => asking.await,
+                Err(proving) => proving.await,
+            }
+        }
     }
 
     fn operation(endpoint: Endpoint, settings: &Settings) -> Operation {
@@ -75,6 +95,35 @@ impl Face for Pools {
     fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         openapi::schemas(settings)
     }
+}
+
+async fn prove(
+    service: &Service,
+    pool: u128,
+    request: Request,
+    proving: Proving,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let asked_at = service.driver.wall();
+    let (envelope, answer) = ask(&service.driver, request, id).await;
+    let keys = proving::keys(service).await?;
+    envelope.word(|envelope| {
+        let view = match answer {
+            Ok(Reply::Lease(view)) => view,
+            Ok(other) => unreachable!("a lease is not shown as {other:?}"),
+            Err(denial) => return refusal::word(&unserved(denial)?, envelope),
+        };
+        let digested = || service.observer.digester().lease(view.claim.0);
+        let subject = proving.caller.as_deref().map_or_else(digested, str::to_owned);
+        let held = Held {
+            resource: &ResourceKey::Pool(pool),
+            subject: &subject,
+            slot: view.slot,
+            token: view.token,
+            left_us: view.deadline.since(view.now.at),
+        };
+        Ok(proving::answer(service, &keys, &held, (&proving.audience, asked_at), envelope))
+    })
 }
 
 fn show(topic: &Topic, envelope: &Envelope<'_>, answer: Result<Reply, Denial>) -> Result<Response<Body>, Problem> {

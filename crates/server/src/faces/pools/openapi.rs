@@ -10,6 +10,7 @@ use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::fittings::{self, Resumed};
 use crate::faces::header::{document_key, document_required_key};
 use crate::faces::label;
+use crate::faces::proving::{audience_schema, proof_answer};
 use crate::http::Code;
 use crate::limits::{HOLDER_MAX, KEEP_MAX_US};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
@@ -90,6 +91,18 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 409,
                 AnswerDoc::shape::<EndedError<'_>>("It is no longer held.", &json!({"error": "the lease is no longer held", "code": "not_held", "ended": "expired"}),
                 ),
+            ),
+        Endpoint::Prove => new("proveLease", "Prove that a slot is held")
+            .says(
+                "A JWT for a guard that cannot ask, signed with a key of `/.well-known/leasehold/jwks.json`. It ends no later \
+                 than the lease, and after 5 minutes at the latest; it cannot know of a return before that. It names the pool \
+                 by its digest, and has neither the pool's id nor the lease in it.",
+            )
+            .body("ProofRequest", &json!({"lease": LEASE, "aud": "db.example.org"}))
+            .answers(200, proof_answer())
+            .answers(
+                404,
+                AnswerDoc::error("No such pool, or the lease is not held.", "no such lease").coded(Code::NoSuchLease),
             ),
         Endpoint::ShowLease => new("showLease", "See a lease")
             .path("lease", "The lease, as it was lent.", Schema::uuid().example(LEASE))
@@ -225,6 +238,7 @@ pub(crate) fn schemas(settings: &Settings) -> Vec<NamedSchema> {
         Schema::shape::<NoneFree<'_>>(),
         ("ReturnRequest".into(), Schema::object().member("lease", lease_id())),
         Schema::shape::<Returned>(),
+        ("ProofRequest".into(), Schema::object().member("lease", lease_id()).member("aud", audience_schema())),
         ("RenewRequest".into(), Schema::object().member("lease", lease_id()).member("ttl", ttl())),
     ]
 }

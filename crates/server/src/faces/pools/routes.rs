@@ -9,7 +9,7 @@ use leasehold_journal::Request;
 use crate::faces::{Received, Rows, fingerprint, fittings, fresh_claim_id, idempotency_key, key_name, parse_uuid};
 use crate::http::Problem;
 use crate::http::json::{AboveMax, Least, Object, Seconds, canonical};
-use crate::limits::{HOLDER_MAX, KEEP_MAX_US};
+use crate::limits::{AUDIENCE_MAX, HOLDER_MAX, KEEP_MAX_US};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -24,6 +24,7 @@ pub(crate) enum Endpoint {
     Pause,
     Resume,
     ServeSlot,
+    Prove,
 }
 
 pub(super) fn endpoints() -> Rows<Endpoint> {
@@ -39,6 +40,7 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
         (Method::PUT, "/l/{id}/pause", Endpoint::Pause),
         (Method::DELETE, "/l/{id}/pause", Endpoint::Resume),
         (Method::PUT, "/l/{id}/slots/{slot}", Endpoint::ServeSlot),
+        (Method::POST, "/l/{id}/proof", Endpoint::Prove),
     ]
     .into()
 }
@@ -48,6 +50,16 @@ pub(super) fn endpoints() -> Rows<Endpoint> {
 pub(crate) struct Call {
     pub(super) topic: Topic,
     pub(crate) request: Request,
+    /// Present where a proof of the lease is wanted.
+    pub(super) proving: Option<Box<Proving>>,
+}
+
+/// A proof that is wanted.
+#[derive(Debug)]
+pub(super) struct Proving {
+    pub(super) audience: Box<str>,
+    /// The caller, where it signed on.
+    pub(super) caller: Option<Arc<str>>,
 }
 
 /// The parts of the call that the answer needs.
@@ -65,7 +77,7 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
     let pool = parse_uuid(received.params.raw("id"))
         .ok_or_else(|| Problem::bad_request("the pool id in the path must be a UUID"))?;
     let resource = ResourceKey::Pool(pool);
-    let (mut clamped, mut warning) = (false, None);
+    let (mut clamped, mut warning, mut proving) = (false, None, None);
     let command = match endpoint {
         Endpoint::Put => {
             let body = Object::parse(received.body)?;
@@ -96,13 +108,20 @@ pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call,
             clamped = ttl.is_cut;
             Command::Renew { resource, claim, ttl_us: ttl.us }
         }
+        Endpoint::Prove => {
+            let body = Object::parse(received.body)?;
+            let claim = lease_of(&body)?;
+            let audience = body.required_string("aud", 1..=AUDIENCE_MAX)?.into();
+            proving = Some(Box::new(Proving { audience, caller: None }));
+            Command::ViewLease { resource, claim }
+        }
         Endpoint::ShowLease => {
             let lease = parse_uuid(received.params.raw("lease"))
                 .ok_or_else(|| Problem::bad_request("the lease in the path must be a UUID"))?;
             Command::ViewLease { resource, claim: ClaimId(lease) }
         }
     };
-    Ok(Call { topic: Topic { endpoint, pool, clamped, warning }, request: command.into() })
+    Ok(Call { topic: Topic { endpoint, pool, clamped, warning }, request: command.into(), proving })
 }
 
 fn borrow(
