@@ -94,8 +94,10 @@ impl Lookouts {
             let Some(Post { bells, .. }) = posts.get(job) else { continue };
             match &effect.what {
                 What::GraceBegan { .. } if is_armed(Bug::GraceUnheard) => {}
-                What::Granted { .. } | What::GraceBegan { .. } | What::GraceOver => bells.changed.notify_waiters(),
-                What::Ended { held_us: Some(_), .. } => bells.changed.notify_waiters(),
+                What::Granted { .. }
+                | What::GraceBegan { .. }
+                | What::GraceOver
+                | What::Ended { held_us: Some(_), .. } => bells.changed.notify_waiters(),
                 What::Renewed { .. } => bells.renewed.notify_waiters(),
                 // A client that waits, or waits no more, changes nothing about the holder.
                 What::Queued | What::Ended { held_us: None, .. } | What::Configured { .. } | What::Unconfigured => {}
