@@ -366,8 +366,9 @@ impl ResourceView {
     }
 
     fn let_pass(&mut self, elapsed_us: u64) {
-        let pause = self.fittings.as_mut().and_then(|fittings| fittings.pause.as_mut());
-        pause.into_iter().for_each(|pause| pause.let_pass(elapsed_us));
+        if let Some(pause) = self.fittings.as_mut().and_then(|fittings| fittings.pause.as_mut()) {
+            pause.let_pass(elapsed_us);
+        }
     }
 }
 

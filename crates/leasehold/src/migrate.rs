@@ -176,7 +176,8 @@ async fn read_closed(from: &Shared) -> Result<Image, Failure> {
 
 async fn reopen(from: &Shared, meta: Meta, is_ours: bool, mut failure: Failure) -> Failure {
     if is_ours && from.open_up(meta).await.is_err() {
-        failure.sentence += &format!("; no node may join {} until this is run again", from.place);
+        let advice = format!("; no node may join {} until this is run again", from.place);
+        failure.sentence.push_str(&advice);
     }
     failure
 }

@@ -17,6 +17,7 @@ pub enum Deployment {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a trait of the world by itself")]
 pub struct Plan {
     pub seed: u64,
     pub place: Deployment,

@@ -120,7 +120,7 @@ impl Image {
         let is_more = part.engine.step_snapshot(SLICE_FACTS, &mut facts);
         let as_it_will_be = |fact| match fact {
             Fact::Counters(_) => None,
-            Fact::Resource(_) => Some(fact),
+            Fact::Resource(resource) => Some(Fact::Resource(resource.delayed(by_us))),
             Fact::Claim(claim) => {
                 let order = orders.get(&(number, claim.order)).copied().unwrap_or(claim.order);
                 Some(Fact::Claim(Box::new(ClaimFact { order, ..claim.delayed(by_us) })))
@@ -165,7 +165,9 @@ pub(super) fn walk(engine: &mut Engine, mut act: impl FnMut(Fact)) {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_engine::{ClaimId, Lease, Limits, Moment, Particulars, ResourceFact, ResourceKey, Status};
+    use leasehold_engine::{
+        ClaimId, Fittings, Lease, Limits, Moment, Particulars, Pause, ResourceFact, ResourceKey, Status,
+    };
 
     use super::*;
 
@@ -176,7 +178,20 @@ mod tests {
         engine.restore(Fact::Counters(Counters { last_token: Token(token), last_order: order }));
         let (capacity, last_token) = (1, Token(token));
         let (label, holds) = (None, leasehold_engine::Holds::default());
-        let known = ResourceFact { resource: resource.clone(), capacity, configured: false, last_token, label, holds };
+        let since = Moment { at, wall: Wall(wall) };
+        let fittings = Fittings {
+            pause: Some(Pause { reason: "upkeep".into(), since, until: at.plus(20_000_000) }),
+            ..Fittings::default()
+        };
+        let known = ResourceFact {
+            resource: resource.clone(),
+            capacity,
+            configured: false,
+            last_token,
+            label,
+            holds,
+            fittings: Some(Box::new(fittings)),
+        };
         engine.restore(Fact::Resource(known));
         let moment = Moment { at, wall: Wall(wall) };
         engine.restore(Fact::Claim(Box::new(ClaimFact {
@@ -210,13 +225,20 @@ mod tests {
         assert_eq!((image.at(), image.epoch(), image.head()), (Time(9_000), Epoch(40), Position(3)));
         assert_eq!(image.counters(), Counters { last_token: Token(40), last_order: 3 });
         image.begin();
-        let mut claims = Vec::new();
+        let (mut claims, mut pauses) = (Vec::new(), Vec::new());
         while let Some(facts) = image.next_slice() {
-            claims.extend(facts.into_iter().filter_map(|fact| match fact {
-                Fact::Claim(claim) => Some((claim.order, claim.token, claim.lease.deadline, claim.created.at)),
-                Fact::Resource(_) | Fact::Counters(_) => None,
-            }));
+            for fact in facts {
+                match fact {
+                    Fact::Claim(claim) => {
+                        claims.push((claim.order, claim.token, claim.lease.deadline, claim.created.at));
+                    }
+                    Fact::Resource(resource) => pauses.extend(resource.fittings.and_then(|fittings| fittings.pause)),
+                    Fact::Counters(_) => {}
+                }
+            }
         }
+        let left: Vec<_> = pauses.iter().map(|pause| (pause.since.at, pause.until)).collect();
+        assert_eq!(left, [(Time(9_000), Time(20_009_000)); 2], "twenty seconds are left of each pause");
         let (deadline, at) = (Time(10_009_000), Time(9_000));
         assert_eq!(claims, [(2, Token(40), deadline, at), (1, Token(7), deadline, at)], "ten seconds are left of each");
         let raised = image.raised(Token(1 << 50), Epoch(99));

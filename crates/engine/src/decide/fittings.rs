@@ -17,28 +17,28 @@ impl Engine {
     pub(crate) fn pause(
         &mut self,
         now: Moment,
-        resource: ResourceKey,
+        resource: &ResourceKey,
         reason: Arc<str>,
         for_us: Option<u64>,
         out: &mut Outbox,
     ) -> Answer {
-        self.refuse_fitting(&resource)?;
+        self.refuse_fitting(resource)?;
         let until = for_us.map_or(Time::NEVER, |for_us| now.at.plus(for_us));
-        let is_so = self.fittings(&resource).and_then(|fittings| fittings.pause.as_ref());
+        let is_so = self.fittings(resource).and_then(|fittings| fittings.pause.as_ref());
         if is_so.is_none_or(|pause| (&pause.reason, pause.until) != (&reason, until)) {
-            self.make_room_for_fittings(now, &resource, out, |fittings| fittings.pause(now, &reason, until))?;
+            self.make_room_for_fittings(now, resource, out, |fittings| fittings.pause(now, &reason, until))?;
             self.commit(now, Change::Paused { resource: resource.clone(), reason, until }, out);
         }
-        self.answer_resource(now, &resource)
+        self.answer_resource(now, resource)
     }
 
-    pub(crate) fn resume(&mut self, now: Moment, resource: ResourceKey, out: &mut Outbox) -> Answer {
+    pub(crate) fn resume(&mut self, now: Moment, resource: &ResourceKey, out: &mut Outbox) -> Answer {
         if resource.kind() == Kind::Pool {
-            self.known(&resource)?;
+            self.known(resource)?;
         }
         let paused = self
             .state
-            .resource(&resource)
+            .resource(resource)
             .filter(|&rix| self.state.resources[rix].fittings().is_some_and(|fittings| fittings.pause.is_some()));
         if let Some(rix) = paused {
             self.end_pause(now, rix, out);

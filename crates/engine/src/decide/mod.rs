@@ -29,8 +29,8 @@ impl Engine {
             Command::Configure { resource, capacity, label } => self.configure(now, &resource, capacity, label, out),
             Command::Unconfigure { resource } => Ok(self.unconfigure(now, resource, out)),
             Command::NameSlots(naming) => self.name_slots(now, *naming, out),
-            Command::Pause { resource, reason, for_us } => self.pause(now, resource, reason, for_us, out),
-            Command::Resume { resource } => self.resume(now, resource, out),
+            Command::Pause { resource, reason, for_us } => self.pause(now, &resource, reason, for_us, out),
+            Command::Resume { resource } => self.resume(now, &resource, out),
             Command::ServeSlot { resource, slot, out: reason } => self.serve_slot(now, resource, slot, reason, out),
             Command::Acquire(acquire) => match acquire.resource.kind() {
                 Kind::Pool | Kind::Claim => self.acquire(now, *acquire, out),

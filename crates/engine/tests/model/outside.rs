@@ -58,12 +58,11 @@ impl Outside {
             }
             Change::SlotServed { resource, slot, out } => {
                 assert!(*slot < self.capacity(resource), "S20: slot {slot} of {resource:?}");
-                match out {
-                    Some(_) => _ = self.out_of_service.insert((resource.clone(), *slot)),
-                    None => {
-                        let was_out = self.out_of_service.remove(&(resource.clone(), *slot));
-                        assert!(was_out, "S20: slot {slot} of {resource:?} was in service");
-                    }
+                if out.is_some() {
+                    self.out_of_service.insert((resource.clone(), *slot));
+                } else {
+                    let was_out = self.out_of_service.remove(&(resource.clone(), *slot));
+                    assert!(was_out, "S20: slot {slot} of {resource:?} was in service");
                 }
             }
             Change::SlotsNamed { resource, slots } => {

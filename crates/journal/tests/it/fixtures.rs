@@ -76,7 +76,9 @@ fn version_3_of_a_chunk() {
 #[test]
 fn version_4_of_a_batch() {
     let mut writer = BatchWriter::new(2, Epoch(5), Position(1_001));
-    samples::changes_4().iter().for_each(|(moment, change)| _ = writer.push(*moment, change));
+    for (moment, change) in &samples::changes_4() {
+        writer.push(*moment, change);
+    }
     let kept = kept("v4-batch.bin");
     let decoded = decode_batch(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.epoch), (2, Epoch(5)));
@@ -88,7 +90,9 @@ fn version_4_of_a_batch() {
 #[test]
 fn version_4_of_a_chunk() {
     let mut writer = ChunkWriter::new(2, Position(1_000), samples::CHECKPOINT_AT);
-    samples::facts_4().iter().for_each(|fact| writer.push(fact));
+    for fact in &samples::facts_4() {
+        writer.push(fact);
+    }
     let kept = kept("v4-chunk.bin");
     let decoded = decode_chunk(&kept).unwrap();
     assert_eq!((decoded.header.partition, decoded.header.upto), (2, Position(1_000)));

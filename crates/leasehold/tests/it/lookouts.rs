@@ -29,8 +29,8 @@ fn a_crowd_of_followers_is_told_by_one_change() {
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
     let mut leader = server.client();
-    let taken = leader.call("POST", "/lock?job=leader&client=anna&ttl=5m", "").unwrap().expect(200);
-    let target = format!("/lock?job=leader&wait=5m&after={}", taken.number("token"));
+    let first = leader.call("POST", "/lock?job=leader&client=anna&ttl=5m", "").unwrap().expect(200);
+    let target = format!("/lock?job=leader&wait=5m&after={}", first.number("token"));
     let mut followers = look_out(&server, CROWD, &target);
     sleeping(&mut leader, CROWD as u64);
 

@@ -33,7 +33,7 @@ pub(crate) struct Held<'a> {
 /// A proof of holding.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProofOfHolding {
-    /// A JWT of type `lease+jwt`, signed with EdDSA.
+    /// A JWT of type `lease+jwt`, signed with `EdDSA`.
     proof: String,
     /// Seconds until it ends: no later than the lease, and after 5 minutes at the latest.
     expires_in: Seconds,

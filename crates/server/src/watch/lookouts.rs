@@ -99,10 +99,14 @@ impl Lookouts {
                 | What::GraceOver
                 | What::Ended { held_us: Some(_), .. } => bells.changed.notify_waiters(),
                 What::Renewed { .. } => bells.renewed.notify_waiters(),
-                // A client that waits, or waits no more, changes nothing about the holder.
-                What::Queued | What::Ended { held_us: None, .. } | What::Configured { .. } | What::Unconfigured => {}
-                // Neither changes who holds the lock.
-                What::Paused { .. } | What::Resumed { .. } | What::SlotServed { .. } => {}
+                // A client that waits, or waits no more, changes nothing about the holder, and neither does a pause.
+                What::Queued
+                | What::Ended { held_us: None, .. }
+                | What::Configured { .. }
+                | What::Unconfigured
+                | What::Paused { .. }
+                | What::Resumed { .. }
+                | What::SlotServed { .. } => {}
             }
         }
     }

@@ -183,16 +183,15 @@ impl Ledger {
                 }
                 None => Ok(()),
             },
-            (Refusal::Locked { lock, .. }, _) => match &lock.holder {
-                Some(holder) => {
+            (Refusal::Locked { lock, .. }, _) => {
+                if let Some(holder) = &lock.holder {
                     let held = self.told_of(holder.claim)?.held_at(position);
                     ensure(held, NAME, || format!("locked by {:?}, which does not hold it", holder.claim))
-                }
-                None => {
+                } else {
                     let fit = self.fit_at(&ResourceKey::Lock(Arc::clone(&lock.job)), position);
-                    ensure(fit.paused_until.is_some(), NAME, || "locked by nobody".to_owned())
+                    ensure(fit.paused_until.is_some(), NAME, || "neither held nor paused, and yet locked".to_owned())
                 }
-            },
+            }
             (Refusal::NotTheHolder, Command::Unlock { resource, client, token }) => {
                 let holds = self.holds(resource, client, *token, position);
                 ensure(!holds, NAME, || format!("{client} holds the lock and was told it does not"))

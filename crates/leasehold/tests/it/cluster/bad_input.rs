@@ -166,7 +166,7 @@ fn older(member: SocketAddr) -> SocketAddr {
 }
 
 fn pump(mut from: impl Read, mut to: TcpStream, change: impl Fn(&mut [u8])) {
-    let mut buffer = [0; 65_536];
+    let mut buffer = vec![0; 65_536];
     while let Ok(read) = from.read(&mut buffer) {
         change(&mut buffer[..read]);
         if read == 0 || to.write_all(&buffer[..read]).is_err() {

@@ -96,7 +96,7 @@ fn are_above(before: &BTreeMap<usize, (u64, u64)>, after: &BTreeMap<usize, (u64,
 fn loses(name: &str, mut world: World, keep: impl FnOnce(&mut World), lose: impl FnOnce(&mut World)) {
     let load = Load::new(&world);
     let addresses = addresses(&world);
-    let lost = std::thread::scope(|scope| {
+    let gone = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..3).map(|_| scope.spawn(|| load.run(&addresses))).collect();
         load.goes_on(50);
         keep(&mut world);
@@ -104,7 +104,9 @@ fn loses(name: &str, mut world: World, keep: impl FnOnce(&mut World), lose: impl
         load.goes_on(300);
         // The callers pause, so that an answer belongs to one side of the loss.
         load.is_over.store(true, Ordering::SeqCst);
-        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        for caller in callers {
+            caller.join().unwrap();
+        }
         load.take()
     });
     lose(&mut world);
@@ -113,10 +115,12 @@ fn loses(name: &str, mut world: World, keep: impl FnOnce(&mut World), lose: impl
         let callers: Vec<_> = (0..3).map(|_| scope.spawn(|| load.run(&addresses))).collect();
         load.goes_on(100);
         load.is_over.store(true, Ordering::SeqCst);
-        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        for caller in callers {
+            caller.join().unwrap();
+        }
         load.take()
     });
-    let first = are_above(&lost, &after);
+    let first = are_above(&gone, &after);
     let noticed: u64 = (0..NODES)
         .map(|n| {
             let server = world.nodes[n].server.as_ref().unwrap();
@@ -125,7 +129,7 @@ fn loses(name: &str, mut world: World, keep: impl FnOnce(&mut World), lose: impl
         })
         .sum();
     assert!(noticed >= NODES as u64, "{noticed}");
-    let last = lost.values().map(|(_, highest)| *highest).max().unwrap();
+    let last = gone.values().map(|(_, highest)| *highest).max().unwrap();
     report(format_args!(
         "cluster: {name} went back; tokens up to {last} were given out before, from {first} on after it"
     ));

@@ -101,7 +101,7 @@ impl World {
         let advertise = node.links.addr().to_string();
         let launch = Launch::with(&["--listen", "127.0.0.1:0", "--store", &store, "--peer-listen", &listen]);
         let launch = node.wall.govern(launch).arg("--advertise").arg(&advertise).arg("--grace").arg("200ms");
-        let server = self.arguments.iter().fold(launch, |launch, argument| launch.arg(argument)).start();
+        let server = self.arguments.iter().fold(launch, Launch::arg).start();
         self.lives += 1;
         self.nodes[n].life = self.lives;
         self.nodes[n].server = Some(server);

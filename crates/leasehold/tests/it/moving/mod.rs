@@ -100,7 +100,9 @@ fn lend(server: &Server) -> Lent {
 fn picture(server: &Server, lent: &Lent) -> Value {
     fn without(mut value: Value, members: &[&str]) -> Value {
         if let Some(object) = value.as_object_mut() {
-            members.iter().for_each(|member| drop(object.remove(*member)));
+            for member in members {
+                object.remove(*member);
+            }
         }
         value
     }
@@ -188,7 +190,7 @@ fn there_and_back(store: &str, second: &str) {
 
     let printed = done(&moving_in);
     assert!(printed.contains("was moved to") && printed.contains("claims held or waiting"), "{printed}");
-    let ended = Launch::on(&data).try_start().err().expect("the source is not served any more");
+    let ended = Launch::on(&data).try_start().map(drop).expect_err("the source is not served any more");
     assert!(ended.log.contains("its data was moved to"), "{}", ended.log);
     refused(&["backup", "--data", utf8(&data), "--to", utf8(&file)], 2, "its data was moved to");
     assert!(done(&moving_in).contains("was moved to"), "once more changes nothing");
@@ -197,8 +199,8 @@ fn there_and_back(store: &str, second: &str) {
 
     let server = node(store);
     is_same(&before, &picture(&server, &lent));
-    let left = left_s(&server, &lent);
-    assert!((3300.0..=3600.0).contains(&left), "{left} s are left of an hour");
+    let rest_s = left_s(&server, &lent);
+    assert!((3300.0..=3600.0).contains(&rest_s), "{rest_s} s are left of an hour");
     let other = Launch::on(&path("other")).start();
     stop(other);
     refused(&["migrate", "--from", utf8(&path("other")), "--to", store], 2, "there is a cluster in");
@@ -208,7 +210,7 @@ fn there_and_back(store: &str, second: &str) {
     grants_go_on(&server, &lent, &before);
 
     // A backup while it serves, which is one of a single server as well.
-    let served = picture(&server, &lent);
+    let later = picture(&server, &lent);
     let printed = done(&["backup", "--store", store, "--to", utf8(&file)]);
     assert!(printed.contains("is a verified copy of"), "{printed}");
     let found: Value = serde_json::from_str(&done(&["check", "--json", "--store", store])).unwrap();
@@ -219,10 +221,10 @@ fn there_and_back(store: &str, second: &str) {
     let printed = done(&["migrate", "--from", store, "--to", utf8(&back)]);
     assert!(printed.contains("was moved to"), "{printed}");
     let args = ["--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--store", store];
-    let ended = Launch::with(&args).try_start().err().expect("the source is not served any more");
+    let ended = Launch::with(&args).try_start().map(drop).expect_err("the source is not served any more");
     assert!(ended.log.contains("was moved to the data directory"), "{}", ended.log);
     let server = Launch::on(&back).start();
-    is_same(&served, &picture(&server, &lent));
+    is_same(&later, &picture(&server, &lent));
     grants_go_on_above(&server, &lent, last);
     stop(server);
 
@@ -231,12 +233,12 @@ fn there_and_back(store: &str, second: &str) {
     assert!(printed.contains("tokens go on above"), "{printed}");
     refused(&["restore", "--from", utf8(&file), "--store", second], 2, "there is a cluster in");
     let server = node(second);
-    is_same(&served, &picture(&server, &lent));
+    is_same(&later, &picture(&server, &lent));
     grants_go_on_above(&server, &lent, 1 << 50);
     stop(server);
     done(&["restore", "--from", utf8(&file), "--data", utf8(&path("restored"))]);
     let server = Launch::on(&path("restored")).start();
-    is_same(&served, &picture(&server, &lent));
+    is_same(&later, &picture(&server, &lent));
     grants_go_on_above(&server, &lent, 1 << 50);
 }
 

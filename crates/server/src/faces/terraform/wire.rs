@@ -81,16 +81,13 @@ pub(super) fn held(
         (info(holder), Some(token(holder)), rest_s.clamp(1, RETRY_MAX_S))
     } else {
         let path = resource.name().map_or("", |name| name);
-        match &view.pause {
-            Some(pause) => {
-                let (info, who) = (fittings::sentence(pause), Some("a pause of Leasehold"));
-                let rest_s = pause.rest_us.map_or(RETRY_MAX_S, |rest_us| rest_us.div_ceil(1_000_000));
-                (made_up("pause", &info, who, Some(pause.since.0), path), None, rest_s.clamp(1, RETRY_MAX_S))
-            }
-            None => {
-                let info = if view.capacity == 0 { "no slot is configured" } else { "free again, ask again" };
-                (made_up("none", info, None, None, path), None, 1)
-            }
+        if let Some(pause) = &view.pause {
+            let (info, who) = (fittings::sentence(pause), Some("a pause of Leasehold"));
+            let rest_s = pause.rest_us.map_or(RETRY_MAX_S, |rest_us| rest_us.div_ceil(1_000_000));
+            (made_up("pause", &info, who, Some(pause.since.0), path), None, rest_s.clamp(1, RETRY_MAX_S))
+        } else {
+            let info = if view.capacity == 0 { "no slot is configured" } else { "free again, ask again" };
+            (made_up("none", info, None, None, path), None, 1)
         }
     };
     let held = Held { error, code: Code::Locked, token: May(token), waiting: view.waiting };
