@@ -48,6 +48,31 @@ describe("what people set on resources", () => {
     assert.equal((await server.call("GET", "/v1/resources/gpu-7/")).label, undefined);
   });
 
+  test("a lock and a claimed resource are paused and resumed, with the reason in sight", async (t) => {
+    const server = await Server.start(suite, "--memory");
+    await server.claim("gpu-7", "ann");
+    await server.call("POST", "/lock?job=deploy&client=ann&ttl=5m");
+    const page = await openPage(t, browser, server);
+    await isLive(page);
+    for (const [name, path_] of [["gpu-7", "/v1/observe/resources/claim:gpu-7"], ["deploy", "/v1/observe/resources/lock:deploy"]]) {
+      await row(page, name).getByRole("link").click();
+      await page.getByRole("button", { name: "Pause…" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("textbox").fill("upkeep ‮ <b>");
+      await dialog.getByRole("spinbutton").fill("10");
+      await accessibility(page, "the dialog of a pause");
+      await dialog.getByRole("button", { name: "Pause" }).click();
+      await page.locator(".detail-head .pause", { hasText: /^Paused since .*, for .* more: upkeep .*202E.* <b>$/ }).waitFor();
+      if (process.env.LEASEHOLD_PICTURES) await page.screenshot({ path: path.join(process.env.LEASEHOLD_PICTURES, `paused-${name}.png`) });
+      assert.equal((await server.call("GET", path_)).paused.reason, "upkeep ‮ <b>");
+      await page.getByRole("button", { name: "Resume…" }).click();
+      await dialog.getByRole("button", { name: "Resume" }).click();
+      await page.locator(".detail-head .pause").waitFor({ state: "hidden" });
+      assert.equal((await server.call("GET", path_)).paused, undefined);
+      await page.getByRole("button", { name: "Close the details" }).click();
+    }
+  });
+
   test("a pool is called by its label and shows its holders' names, never its id", async (t) => {
     const server = await Server.start(suite, "--memory");
     await server.call("PUT", POOL, { count: 2, label: "Licence seats" });

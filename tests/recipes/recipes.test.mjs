@@ -174,6 +174,39 @@ describe("recipes", () => {
     assert.ok(began.every(({ args }) => args === "--epochs 3"));
   });
 
+  test("benches: a lease carries the name and the data of its slot, and one in repair is not lent", async (t) => {
+    const dir = await workplace(t, ["benches.sh"]);
+    const pool = crypto.randomUUID();
+    const lent = [];
+    for (let n = 0; n < 2; n += 1) {
+      const { code, out, err } = await run(dir, { ...env, POOL: pool }, "sh", "-e", "benches.sh");
+      assert.equal(code, 0, err);
+      lent.push(JSON.parse(out));
+    }
+    assert.deepEqual(lent.map(({ slot }) => [slot.number, slot.name, slot.data.host]), [[0, "bench-1", "10.0.0.11"], [1, "bench-2", "10.0.0.12"]]);
+    const repair = JSON.stringify({ out_of_service: true, reason: "new cable" });
+    assert.equal((await fetch(`${server.url}/l/${pool}/slots/0`, { method: "PUT", body: repair })).status, 200);
+    await fetch(`${server.url}/l/${pool}/return`, { method: "POST", body: JSON.stringify({ lease: lent[0].lease }) });
+    const third = await fetch(`${server.url}/l/${pool}/borrow`, { method: "POST", body: '{"ttl": 60}' });
+    assert.equal(third.status, 409, await third.text());
+  });
+
+  test("a pause for maintenance: nothing is granted until it is over", async (t) => {
+    const dir = await workplace(t, ["upkeep.sh"]);
+    const [pause, resume] = (await readFile(path.join(dir, "upkeep.sh"), "utf8")).trim().split("\n");
+    const paused = await run(dir, env, "sh", "-e", "-c", pause);
+    assert.equal(paused.code, 0, paused.err);
+    assert.equal(JSON.parse(paused.out).paused.reason, "vacuum of the database");
+    const claim = () => fetch(`${server.url}/v1/claims/`, { method: "POST", body: '{"resource": "db", "timeout": 60}' });
+    const waiting = await claim();
+    assert.equal(waiting.status, 202);
+    const { url, paused: why } = await waiting.json();
+    assert.equal(why.reason, "vacuum of the database");
+    const resumed = await run(dir, env, "sh", "-e", "-c", resume);
+    assert.deepEqual(JSON.parse(resumed.out), { resumed: true });
+    assert.equal((await (await fetch(url)).json()).status, "active");
+  });
+
   test("pytest-xdist: no two workers have the same account at a time", async (t) => {
     const dir = await workplace(t, ["conftest.py"], {
       "test_some.py": `

@@ -184,7 +184,7 @@ fn check_tells_what_there_is_and_no_secret() {
     let text = done(&["check", "--data", data]);
     assert_eq!(names(), before);
     for line in
-        ["is sound", "in use        no", "held          pool 1, claim 1, lock 1", "format        tables 1, records 4"]
+        ["is sound", "in use        no", "held          pool 1, claim 1, lock 1", "format        tables 1, records 5"]
     {
         assert!(text.contains(line), "{line:?} is not in {text}");
     }
