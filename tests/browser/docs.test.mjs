@@ -91,7 +91,7 @@ describe("the page about the API", () => {
     await page.keyboard.type("no such thing");
     await eventually(async () => assert.equal(await page.locator("#contents li:visible").count(), 0));
     await page.locator("#search").fill("delete lock");
-    await eventually(async () => assert.deepEqual(await page.locator("#contents li:visible").allTextContents(), ["DELETELet go of the lock, or leave its queue"]));
+    await eventually(async () => assert.deepEqual(await page.locator("#contents li:visible").allTextContents(), ["DELETELet go of the lock, or leave its queue", "DELETEGrant the lock again"]));
   });
 
   for (const colorScheme of ["light", "dark"]) {

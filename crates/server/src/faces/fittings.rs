@@ -12,6 +12,7 @@ use leasehold_engine::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{Received, label};
@@ -285,6 +286,7 @@ pub(super) fn schemas() -> Vec<NamedSchema> {
             Schema::object()
                 .member("out_of_service", Schema::any().with("type", "boolean"))
                 .maybe("reason", reason("Why, for people; required with `out_of_service: true`"))
+                .with("anyOf", json!([{"properties": {"out_of_service": {"const": false}}}, {"required": ["reason"]}]))
                 .and_no_other(),
         ),
         Schema::shape::<Resumed>(),
