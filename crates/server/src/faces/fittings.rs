@@ -42,6 +42,8 @@ pub(super) fn serve_slot(received: &Received<'_>, resource: ResourceKey) -> Resu
     body.refuse_unknown(&["out_of_service", "reason"])?;
     let out = match body.raw("out_of_service") {
         Some("true") => Some(Arc::from(&*body.required_string("reason", 1..=REASON_MAX)?)),
+        // A reason is held to its bounds also where it has nothing to say.
+        Some("false") if body.has("reason") => body.required_string("reason", 1..=REASON_MAX).map(|_| None)?,
         Some("false") => None,
         _ => return Err(Problem::about("out_of_service", "out_of_service is required and must be true or false")),
     };

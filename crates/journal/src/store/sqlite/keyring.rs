@@ -74,9 +74,10 @@ mod tests {
 
     #[test]
     fn a_record_is_replaced_only_by_the_one_who_read_it_and_stays_beside_the_journal() {
-        let directory = tempfile::tempdir().unwrap();
-        let opened = SqliteOpener::new(directory.path()).open(0, &mut |_| Ok(())).unwrap();
-        let keyring = SqliteKeyring::of_directory(directory.path());
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("data");
+        let opened = SqliteOpener::new(&directory).open(0, &mut |_| Ok(())).unwrap();
+        let keyring = SqliteKeyring::of_directory(&directory);
         assert_eq!(keyring.read().unwrap(), None);
         assert!(keyring.replace(None, b"first").unwrap());
         assert!(!keyring.replace(None, b"other").unwrap(), "another process was first");
@@ -84,7 +85,7 @@ mod tests {
         assert!(!keyring.replace(Some(b"none"), b"other").unwrap());
         assert!(keyring.replace(Some(b"first"), b"second").unwrap());
         drop(opened);
-        let _again = SqliteOpener::new(directory.path()).open(0, &mut |_| Ok(())).unwrap();
+        let _again = SqliteOpener::new(&directory).open(0, &mut |_| Ok(())).unwrap();
         assert_eq!(keyring.read().unwrap().as_deref(), Some(&b"second"[..]));
     }
 }
