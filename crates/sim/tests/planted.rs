@@ -2,11 +2,30 @@
 
 use leasehold_sim::planted::{Bug, find_all};
 
+/// Finds every planted bug of a cluster, or every other one, and tells how.
+fn finds_all(is_of_cluster: bool, at_least: usize) {
+    let bugs: Vec<String> =
+        Bug::ALL.iter().filter(|bug| bug.is_of_cluster() == is_of_cluster).map(|bug| format!("{bug:?}")).collect();
+    assert!(bugs.len() >= at_least);
+    let mut missed = Vec::new();
+    for bug in &bugs {
+        let (report, is_found) = find_all(500, Some(bug));
+        print!("{}", report.lines().next().map(|line| format!("{line}\n")).unwrap_or_default());
+        if !is_found {
+            missed.push(bug);
+        }
+    }
+    println!("planted bugs: {} of {} found", bugs.len() - missed.len(), bugs.len());
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
 #[test]
-fn every_planted_bug_is_found() {
-    assert!(Bug::ALL.iter().filter(|bug| !bug.is_of_cluster()).count() >= 25);
-    assert!(Bug::ALL.iter().filter(|bug| bug.is_of_cluster()).count() >= 38);
-    let (report, all_found) = find_all(500, None);
-    println!("{report}");
-    assert!(all_found, "{report}");
+fn every_planted_bug_of_one_machine_is_found() {
+    finds_all(false, 25);
+}
+
+/// Takes minutes: a bug that no world shows is looked for in the small scope. Part of `make test-long`.
+#[test]
+fn every_planted_bug_of_a_cluster_is_found() {
+    finds_all(true, 38);
 }
