@@ -24,7 +24,6 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	LEASEHOLD_FUZZ=$${LEASEHOLD_FUZZ:-200} SIM_SEEDS=$${SIM_SEEDS:-100000} \
 	LEASEHOLD_CRASH_STATES=$${LEASEHOLD_CRASH_STATES:-1000000} LEASEHOLD_FAULTS=$${LEASEHOLD_FAULTS:-30} \
 	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-200} SCHEMATHESIS_SEED=$${SCHEMATHESIS_SEED:-$$(date +%s)} scripts/test.sh
-	$(CARGO) test -p leasehold-sim --locked --features planted --test planted -- --show-output of_a_cluster
 	scripts/deny.sh
 	scripts/planted.sh
 	scripts/shibboleth.sh

@@ -66,7 +66,7 @@ impl Args {
             "run" => Ok(self.run()),
             "repro" => self.repro(),
             "meta" => Ok(self.meta()),
-            "cluster" => Ok(self.cluster()),
+            "cluster" => self.cluster(),
             #[cfg(feature = "planted")]
             "planted" => Ok(self.find_planted()),
             #[cfg(not(feature = "planted"))]
@@ -75,26 +75,25 @@ impl Args {
         }
     }
 
-    fn cluster(&self) -> ExitCode {
+    fn cluster(&self) -> Result<ExitCode, String> {
+        self.arm()?;
         if let Some(seed) = self.seed {
-            #[cfg(feature = "planted")]
-            leasehold_sim::planted::arm(self.planted.as_deref().and_then(leasehold_sim::planted::named));
             let outcome = leasehold_sim::cluster::ClusterWorld::run(seed, true);
             print!("{}", outcome.story);
             if let Some(violation) = outcome.violation {
                 println!("{violation}");
-                return ExitCode::FAILURE;
+                return Ok(ExitCode::FAILURE);
             }
-            return ExitCode::SUCCESS;
+            return Ok(ExitCode::SUCCESS);
         }
         let (ran, counts, failure) =
             leasehold_sim::cluster::run_seeds(self.start..self.start + self.seeds.unwrap_or(400));
         println!("{}", leasehold_sim::cluster::summary(ran, &counts));
         if let Some((seed, violation)) = failure {
             println!("seed {seed} broke {violation}");
-            return ExitCode::FAILURE;
+            return Ok(ExitCode::FAILURE);
         }
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
     }
 
     fn run(&self) -> ExitCode {

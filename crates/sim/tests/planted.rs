@@ -24,7 +24,6 @@ fn every_planted_bug_of_one_machine_is_found() {
     finds_all(false, 25);
 }
 
-/// Takes minutes: a bug that no world shows is looked for in the small scope. Part of `make test-long`.
 #[test]
 fn every_planted_bug_of_a_cluster_is_found() {
     finds_all(true, 38);

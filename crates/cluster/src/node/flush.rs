@@ -96,10 +96,12 @@ impl Node {
     /// All partitions of this node in one transaction, one transaction at a time. What does not fit is in the next one,
     /// and is first there.
     fn append(&mut self, clocks: Clocks) {
-        if self.unsaved.is_empty() || self.appending.is_some() || self.life.is_none() {
+        let is_idle = self.unsaved.is_empty() || self.appending.is_some() || self.life.is_none();
+        if is_idle || clocks.mono_us < self.append_at_us {
+            self.gathering.stop();
             return;
         }
-        if clocks.mono_us < self.append_at_us || self.gathers(clocks) {
+        if self.gathers(clocks) {
             return;
         }
         let mut appends = Vec::new();

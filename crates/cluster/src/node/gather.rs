@@ -36,6 +36,11 @@ impl Gathering {
         self.expected = held;
     }
 
+    /// There is no transaction to wait with: its partitions were lost, or the store is to be left alone for a while.
+    pub(super) fn stop(&mut self) {
+        self.since_us = None;
+    }
+
     pub(super) fn until_us(&self) -> Option<u64> {
         self.since_us.map(|since_us| since_us + (self.took_us / TOOK_PART).min(GATHER_US_MAX))
     }

@@ -150,7 +150,10 @@ impl ClusterWorld {
         }
         for out in wants {
             match out {
-                Out::Store(op, asked) => self.ask_store(n, op, asked),
+                Out::Store(op, asked) => {
+                    self.check_letting_go(n, &asked)?;
+                    self.ask_store(n, op, asked);
+                }
                 Out::Send(to, message) => self.send(n, &to, message)?,
                 Out::Answer(call, answer) => self.answer(n, call, answer)?,
                 Out::Happened(news) => self.hear_news(n, &news)?,

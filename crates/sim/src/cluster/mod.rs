@@ -30,6 +30,7 @@ use leasehold_engine::{ClaimId, Limits};
 use leasehold_journal::{Happened, PartitionLimits};
 
 use crate::Violation;
+use crate::ledger::invariant::ensure;
 use crate::ledger::{Asks, Ledger};
 use crate::rng::Rng;
 use client::{Call, Client};
@@ -41,6 +42,9 @@ const REST_US: u64 = 24_000_000;
 const LAST_CALLS_US: u64 = 4_000_000;
 /// A follower has read a change so long after it became durable.
 const FOLLOWED_US: u64 = 1_000_000;
+
+/// More events than this at one instant are a circle of them.
+const STEPS_AT_ONCE_MAX: u64 = 100_000;
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default)]
@@ -293,11 +297,14 @@ impl ClusterWorld {
     fn run_on(&mut self) -> Result<(), Violation> {
         tell!(self, "{:?}", self.plan);
         let end_us = self.plan.chaos_us + REST_US;
+        let mut at_once = 0;
         while let Some(((at_us, _), event)) = self.events.pop_first() {
             // Leases end when they end: followers get the time to read of it.
             if at_us > end_us.max(self.changed_at_us + FOLLOWED_US) {
                 break;
             }
+            at_once = if at_us == self.now_us { at_once + 1 } else { 0 };
+            ensure(at_once < STEPS_AT_ONCE_MAX, "L6", || format!("time stands still at {at_us}: {event:?}"))?;
             self.now_us = at_us;
             self.counts.steps += 1;
             self.note(at_us);
