@@ -22,7 +22,6 @@ cargo run --locked -q -- --version
 stage 'build of the tests' cargo test --workspace --locked --no-run
 stage 'tests of the workspace' cargo test --workspace --locked --no-fail-fast -- --show-output
 # By itself: in a workspace-wide build the planted bugs would be in the real binary too.
-# Those of a cluster take minutes and are part of `make test-long`.
 stage 'planted bugs, with their build' cargo test -p leasehold-sim --locked --features planted --test planted -- --show-output
 
 # Calls made up from the OpenAPI document.

@@ -96,6 +96,18 @@ def test_what_is_not_there(client: Client) -> None:
     assert client.pool(str(uuid.uuid4())).delete() is False
 
 
+def test_the_name_and_the_data_of_a_slot_travel_with_its_lease(
+    server: Server, client: Client, name: str, pool: str
+) -> None:
+    slots = {"slots": [{"name": "bench-3", "data": {"port": 9}}]}
+    for path, wanted in ((f"/l/{pool}", client.pool(pool).borrow()), (f"/v1/resources/{name}", client.claim(name))):
+        server.call("PUT", path, slots)
+        with wanted as lease:
+            assert (lease.slot, lease.slot_name, lease.slot_data) == (0, "bench-3", {"port": 9})
+    with client.lock(name) as lock:
+        assert (lock.slot_name, lock.slot_data) == (None, None)
+
+
 def test_a_pool_is_made_resized_and_deleted(client: Client) -> None:
     pool = client.pool(str(uuid.uuid4()))
     assert pool.configure(2)["available"] == 2

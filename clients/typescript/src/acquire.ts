@@ -313,7 +313,7 @@ export class Acquisition {
           return undefined;
         }
         const points = renewed && renewed.id === grant.id ? pointsOf(heard.sentAt, renewed.lengthMs) : undefined;
-        if (renewed && points && timers.now() < points.riskAt) return { asked, grant: { ...renewed, slot: renewed.slot ?? grant.slot }, points };
+        if (renewed && points && timers.now() < points.riskAt) return { asked, grant: { ...renewed, slot: renewed.slot ?? grant.slot, named: renewed.named ?? grant.named }, points };
       }
       if (heard.is === "silence" && heard.why === "stopped") continue;
       let pauseMs: number;

@@ -5,12 +5,21 @@ import type { Answer } from "./answer.js";
 import type { Kind } from "./errors.js";
 import type { Call } from "./transport.js";
 
+/** A slot that the operator has given a name, and data that travel with its lease. */
+export interface NamedSlot {
+  readonly name: string;
+  /** Any JSON; null when there are none. */
+  readonly data: unknown;
+}
+
 /** A grant as an answer tells it. */
 export interface Grant {
   /** Of a pool the lease's id, of a claim the claim's; of a lock the client that holds it. */
   readonly id: string;
   readonly token: number;
   readonly slot: number | undefined;
+  /** Where slots have names. */
+  readonly named: NamedSlot | undefined;
   readonly lengthMs: number;
   /** How long the service let the request wait, by its own clock, if it says so. */
   readonly waitedMs: number | undefined;
@@ -63,7 +72,7 @@ export function askPool(id: string, label: string, key: string, { ttlMs, waitMs 
   const granted = ({ status, body }: Answer): Grant | undefined => {
     const { lease, token, position, expires_in, waited_s } = body;
     if (status !== 200 || !isText(lease) || !isToken(token) || !isSpan(expires_in)) return undefined;
-    return { id: lease, token, slot: isSpan(position) ? position : undefined, lengthMs: expires_in * 1000, waitedMs: spanMs(waited_s) };
+    return { id: lease, token, slot: isSpan(position) ? position : undefined, named: namedIn(body), lengthMs: expires_in * 1000, waitedMs: spanMs(waited_s) };
   };
   return {
     kind: "pool",
@@ -95,10 +104,10 @@ export function askClaim(resource: string, name: string, key: string, acquisitio
   const ttl = ttlMs / 1000;
   const at = (id: string): string => `/v1/claims/${encodeURIComponent(id)}/`;
   const granted = ({ status, body }: Answer): Grant | undefined => {
-    const { id, token, expires_in, slot, waited_s } = body;
+    const { id, token, expires_in, waited_s } = body;
     const length = isSpan(expires_in) ? expires_in : body["ttl"];
     if ((status !== 200 && status !== 201) || body["status"] !== "active" || !isText(id) || !isToken(token) || !isSpan(length)) return undefined;
-    return { id, token, slot: isSpan(slot) ? slot : undefined, lengthMs: length * 1000, waitedMs: spanMs(waited_s) };
+    return { id, token, slot: numberIn(body), named: namedIn(body), lengthMs: length * 1000, waitedMs: spanMs(waited_s) };
   };
   return {
     kind: "claim",
@@ -132,7 +141,7 @@ export function askLock(job: string, client: string, key: string, { ttlMs, waitM
     if (status !== 200 || holder !== client || !isToken(token)) return undefined;
     // Without `expires_in` the answer has wall-clock times alone: the ttl asked for counts, up to the usual maximum.
     const lengthMs = isSpan(expires_in) ? expires_in * 1000 : Math.min(ttlMs, 86_400_000);
-    return { id: client, token, slot: undefined, lengthMs, waitedMs: spanMs(waited_s) };
+    return { id: client, token, slot: undefined, named: undefined, lengthMs, waitedMs: spanMs(waited_s) };
   };
   return {
     kind: "lock",
@@ -176,4 +185,19 @@ function spanMs(value: unknown): number | undefined {
 
 function textOr(value: unknown, otherwise: string): string {
   return typeof value === "string" && /^[a-z_]{1,40}$/.test(value) ? value : otherwise;
+}
+
+function slotIn(body: Answer["body"]): { number?: unknown; name?: unknown; data?: unknown } {
+  const slot: unknown = body["slot"];
+  return typeof slot === "object" && slot !== null ? slot : {};
+}
+
+function numberIn(body: Answer["body"]): number | undefined {
+  const { number } = slotIn(body);
+  return isSpan(number) ? number : undefined;
+}
+
+function namedIn(body: Answer["body"]): NamedSlot | undefined {
+  const { name, data } = slotIn(body);
+  return isText(name) ? { name, data: data ?? null } : undefined;
 }

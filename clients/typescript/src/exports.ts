@@ -1,6 +1,7 @@
 // The exports of the package on every host, beside `Client`.
 
 export type { Progress } from "./acquire.js";
+export type { NamedSlot } from "./asked.js";
 export type { Claim, ClientOptions, HoldOptions, Lock, Pool, PoolState } from "./client.js";
 export type { LogEvent } from "./context.js";
 export type { Duration } from "./duration.js";

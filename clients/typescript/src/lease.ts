@@ -1,5 +1,6 @@
 // The lease as its user sees it.
 
+import type { NamedSlot } from "./asked.js";
 import type { Kind, Loss } from "./errors.js";
 import type { Holding } from "./holding.js";
 import type { ReleaseResult } from "./release.js";
@@ -41,6 +42,12 @@ export class Lease {
   get slot(): number | undefined {
     this.check();
     return this.#holding.grant.slot;
+  }
+
+  /** The name and the data of the slot, where the operator has given slots names, as they were at the grant. Throws `LeaseLost`. */
+  get namedSlot(): NamedSlot | undefined {
+    this.check();
+    return this.#holding.grant.named;
   }
 
   /** The lease's or claim's id, or the lock's client. An id of a pool's lease is a secret: every client that has it can end the lease. */

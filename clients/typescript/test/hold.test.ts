@@ -16,6 +16,23 @@ describe("holding", () => {
     for (const each of undo) await each();
   });
 
+  test("the name and the data of a slot travel with its lease", async (t) => {
+    const { client } = connect(t, server.url, { name: "anna" });
+    const id = await server.pool(1);
+    const slots = { slots: [{ name: "bench-3", data: { port: 9 } }] };
+    assert.equal((await server.call("PUT", `/l/${id}`, slots)).status, 200);
+    assert.equal((await server.call("PUT", "/v1/resources/benches", slots)).status, 200);
+    for (const asked of [client.pool(id).borrow(), client.claim("benches").acquire()]) {
+      const lease = await asked;
+      assert.equal(lease.slot, 0);
+      assert.deepEqual(lease.namedSlot, { name: "bench-3", data: { port: 9 } });
+      await lease.release();
+    }
+    const plain = await client.lock("without-slots").acquire();
+    assert.equal(plain.namedSlot, undefined);
+    await plain.release();
+  });
+
   test("a lock, a claim and a slot are taken, told and given back", async (t) => {
     const { client } = connect(t, server.url, { name: "anna" });
     const id = await server.pool(2);

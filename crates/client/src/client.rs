@@ -102,8 +102,8 @@ impl Client {
     /// Holds a lease that another process of this machine has handed over. Of `request` it uses the callbacks, how long
     /// the lease may be held, and whether it is renewed after a loss.
     pub async fn take_over(&self, handover: Handover, request: &Request) -> Result<Lease, Error> {
-        let Handover { id, token, slot, terms, ttl } = handover;
-        let grant = Grant { id, token, slot, length: terms.length, waited: None };
+        let Handover { id, token, slot, named, terms, ttl } = handover;
+        let grant = Grant { id, token, slot, named: named.map(Arc::new), length: terms.length, waited: None };
         let (on_notice, persists) = (request.notices(), request.persists());
         let (max_hold, tells_renewals) = (request.longest(), request.tells_renewals());
         let offer = Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals };

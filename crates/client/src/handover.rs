@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{Id, Kind};
+use crate::dialect::{Id, Kind, NamedSlot};
 use crate::terms::Terms;
 
 /// Everything that a process on this machine needs to hold a lease. It is a credential: serialise it to trusted places
@@ -16,6 +16,8 @@ pub struct Handover {
     pub(crate) id: Id,
     pub(crate) token: u64,
     pub(crate) slot: Option<u32>,
+    #[serde(default)]
+    pub(crate) named: Option<NamedSlot>,
     pub(crate) terms: Terms,
     pub(crate) ttl: Duration,
 }
@@ -34,6 +36,11 @@ impl Handover {
     /// The slot, where there are some.
     pub fn slot(&self) -> Option<u32> {
         self.slot
+    }
+
+    /// The name and the data of the slot, where slots have names.
+    pub fn named_slot(&self) -> Option<&NamedSlot> {
+        self.named.as_ref()
     }
 
     /// The kind of the lease.

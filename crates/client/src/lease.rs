@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::dialect::Kind;
+use crate::dialect::{Kind, NamedSlot};
 use crate::error::Error;
 use crate::handover::Handover;
 use crate::loss::Loss;
@@ -40,9 +40,14 @@ impl Lease {
         self.check().map(|()| self.held.token)
     }
 
-    /// The slot: of a pool its number, of a lock 0, of a claim nothing.
+    /// The slot: of a pool its number, of a lock 0, of a claim its number where slots have names, else nothing.
     pub fn slot(&self) -> Option<u32> {
         self.held.slot
+    }
+
+    /// The name and the data of the slot, where the operator has given slots names. As they were at the grant.
+    pub fn named_slot(&self) -> Option<&NamedSlot> {
+        self.held.named.as_deref()
     }
 
     /// The kind of the lease.
@@ -132,6 +137,7 @@ impl Lease {
             id: self.held.id.clone(),
             token: self.held.token,
             slot: self.held.slot,
+            named: self.held.named.as_deref().cloned(),
             terms: self.terms(),
             ttl: self.held.ttl,
         })

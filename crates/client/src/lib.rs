@@ -52,7 +52,7 @@ mod worker;
 
 pub use client::{Client, ClientBuilder, DEFAULT_URL, Pool};
 pub use clock::{LeaseClock, Moment};
-pub use dialect::Kind;
+pub use dialect::{Kind, NamedSlot};
 pub use error::{Error, Holder};
 pub use handover::Handover;
 pub use lease::Lease;

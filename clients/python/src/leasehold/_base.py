@@ -165,8 +165,18 @@ class BaseLease:
 
     @property
     def slot(self) -> Optional[int]:
-        """The number of the slot (pools), else None."""
+        """The number of the slot: of a pool, and of a claim whose slots have names; else None."""
         return self._state.slot
+
+    @property
+    def slot_name(self) -> Optional[str]:
+        """The name of the slot, where the operator has given slots names; else None."""
+        return self._state.slot_name
+
+    @property
+    def slot_data(self) -> Any:
+        """The data of a slot with a name, as they were at the grant; None when there are none."""
+        return self._state.slot_data
 
     @property
     def position(self) -> Optional[int]:

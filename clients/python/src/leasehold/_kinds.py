@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 from urllib.parse import quote, urlencode
 
 from ._wire import Answer, Request
@@ -27,6 +27,9 @@ class Grant:
     length_s: float
     #: How long the service held the call back before it granted, where it says so.
     waited_s: Optional[float] = None
+    #: The name and the data of the slot, where slots have names.
+    slot_name: Optional[str] = None
+    slot_data: Any = None
 
 
 class Dialect:
@@ -144,7 +147,8 @@ class ClaimDialect(Dialect):
             return None
         if not isinstance(body.get("id"), str) or body.get("resource") != self.resource:
             return None
-        return Grant(body["id"], body["token"], _slot(body.get("slot")), length_s, _number(body.get("waited_s")))
+        number, name, data = _named(body)
+        return Grant(body["id"], body["token"], number, length_s, _number(body.get("waited_s")), name, data)
 
     def _patch(self, lease_id: str, **body: Any) -> Request:
         return Request("PATCH", f"/v1/claims/{quote(lease_id, safe='')}/", body)
@@ -187,7 +191,9 @@ class PoolDialect(Dialect):
         length_s = _number(body.get("expires_in"))
         if not isinstance(body.get("lease"), str) or not isinstance(body.get("token"), int) or length_s is None:
             return None
-        return Grant(body["lease"], body["token"], _slot(body.get("position")), length_s, _number(body.get("waited_s")))
+        _, name, data = _named(body)
+        number = _slot(body.get("position"))
+        return Grant(body["lease"], body["token"], number, length_s, _number(body.get("waited_s")), name, data)
 
     def renew(self, lease_id: str, token: int) -> Request:
         return Request("POST", self._path("renew"), {"lease": lease_id, "ttl": self.ttl_s})
@@ -208,6 +214,14 @@ def _number(value: Any) -> Optional[float]:
 
 def _slot(value: Any) -> Optional[int]:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _named(body: Dict[str, Any]) -> Tuple[Optional[int], Optional[str], Any]:
+    """Number, name and data of the slot, where slots have names."""
+    slot = body.get("slot")
+    if not isinstance(slot, dict) or not isinstance(slot.get("name"), str):
+        return None, None, None
+    return _slot(slot.get("number")), slot["name"], slot.get("data")
 
 
 def _go(seconds: float) -> str:

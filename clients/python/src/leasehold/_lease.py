@@ -28,6 +28,8 @@ class LeaseState:
         self.id = grant.id
         self.token = grant.token
         self.slot = grant.slot
+        self.slot_name = grant.slot_name
+        self.slot_data = grant.slot_data
         self.pid = os.getpid()
         self.granted_at = CLOCK.now()
         self.sent_at = sent_at

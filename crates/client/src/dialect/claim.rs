@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Ask, Call, Grant, Id, Look, Match, encode};
+use super::{Ask, Call, Grant, Id, Look, Match, encode, read_named};
 use crate::reply::Reply;
 
 /// Without `wait`: with it the claim would end with its connection.
@@ -61,10 +61,12 @@ pub(super) fn read_grant(resource: &str, reply: &Reply) -> Option<Grant> {
     if reply.text("status") != Some("active") {
         return None;
     }
+    let (slot, named) = read_named(reply);
     Some(Grant {
         id: Id::Claim { id: reply.text("id")?.to_owned(), resource: resource.to_owned() },
         token: reply.number("token")?,
-        slot: reply.number("slot").and_then(|slot| u32::try_from(slot).ok()),
+        slot,
+        named,
         length: length(reply)?,
         waited: reply.seconds("waited_s"),
     })

@@ -63,6 +63,7 @@ pub(super) fn read_grant(ask: &Ask, job: &str, reply: &Reply) -> Option<Grant> {
         id: Id::Lock { job: job.to_owned(), client },
         token: reply.number("token")?,
         slot: Some(0),
+        named: None,
         length: length(reply, ask.ttl),
         waited: reply.seconds("waited_s"),
     })

@@ -6,6 +6,7 @@ mod lock;
 mod pool;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -84,12 +85,30 @@ pub(crate) enum Id {
     Pool { pool: String, lease: String },
 }
 
+/// A slot that the operator has given a name, and data that travel with its lease: a test bench, a licence key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedSlot {
+    /// Its name, which no other slot of the pool or resource has.
+    pub name: String,
+    /// The data; null when there are none.
+    #[serde(default)]
+    pub data: Value,
+}
+
+/// The `slot` of a lease whose slots have names: its number, and what is known of it.
+pub(crate) fn read_named(reply: &Reply) -> (Option<u32>, Option<Arc<NamedSlot>>) {
+    let Some(slot) = reply.json.get("slot").filter(|slot| slot.is_object()) else { return (None, None) };
+    let number = slot.get("number").and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+    (number, NamedSlot::deserialize(slot).ok().map(Arc::new))
+}
+
 /// A lease as an answer shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) id: Id,
     pub(crate) token: u64,
     pub(crate) slot: Option<u32>,
+    pub(crate) named: Option<Arc<NamedSlot>>,
     /// `L`.
     pub(crate) length: Duration,
     /// How long it was waited for in service time, where the service tells.

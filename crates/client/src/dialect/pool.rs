@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use super::{Ask, Call, Grant, Id, KEEP, Look, Match};
+use super::{Ask, Call, Grant, Id, KEEP, Look, Match, read_named};
 use crate::reply::Reply;
 
 pub(super) fn acquire(ask: &Ask, pool: &str) -> Call {
@@ -58,6 +58,7 @@ pub(super) fn read_grant(pool: &str, reply: &Reply) -> Option<Grant> {
         id: Id::Pool { pool: pool.to_owned(), lease: reply.text("lease")?.to_owned() },
         token: reply.number("token")?,
         slot: Some(u32::try_from(reply.number("position")?).ok()?),
+        named: read_named(reply).1,
         length: length(reply)?,
         waited: reply.seconds("waited_s"),
     })

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::Core;
 use crate::clock::Moment;
-use crate::dialect::{Grant, Id};
+use crate::dialect::{Grant, Id, NamedSlot};
 use crate::loss::{Cause, Loss};
 use crate::table::Released;
 use crate::terms::Terms;
@@ -43,6 +43,7 @@ pub(crate) struct Held {
     pub(crate) id: Id,
     pub(crate) token: u64,
     pub(crate) slot: Option<u32>,
+    pub(crate) named: Option<Arc<NamedSlot>>,
     /// The ttl of each renewal.
     pub(crate) ttl: Duration,
     watch: Mutex<Watch>,
@@ -85,6 +86,7 @@ impl Held {
             id: grant.id,
             token: grant.token,
             slot: grant.slot,
+            named: grant.named,
             ttl,
             watch: Mutex::new(watch),
             lost: watch::Sender::new(None),

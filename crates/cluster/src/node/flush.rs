@@ -12,7 +12,7 @@ use super::{HERE, LOOK_MIN_US, Node};
 use crate::ids::Peer;
 use crate::message::{Message, Op, Out};
 
-/// A node that is told to end waits no longer than this for its callers' answers.
+/// A node that is told to end, and has given all partitions away, waits no longer than this for its callers' answers.
 const DRAIN_US: u64 = 2_000_000;
 /// Partitions in one transaction of appends: what etcd takes.
 const APPENDS_MAX: usize = 40;
@@ -221,9 +221,16 @@ impl Node {
     }
 
     fn end_if_empty(&mut self, clocks: Clocks) {
-        let is_late = self.drained_at_us.is_some_and(|at| clocks.mono_us >= at + DRAIN_US);
         let is_empty = self.seats.iter().all(|seat| seat.phase == Phase::Following);
-        if is_empty && (is_late || self.relay.len() == 0) {
+        if !is_empty {
+            return;
+        }
+        // Counted from here: what came back late from the store still has to be handed back to the next owners.
+        let emptied_at_us = *self.emptied_at_us.get_or_insert(clocks.mono_us);
+        let is_late = clocks.mono_us >= emptied_at_us + DRAIN_US;
+        // It may be the only one that knows that the store went back: it stays until that is in its record.
+        let is_told = self.floor_told >= self.floor;
+        if is_told && (is_late || self.relay.len() == 0) {
             let mine = self.life.and_then(|life| self.map.as_ref()?.node(life).cloned());
             if let Some(mine) = mine.filter(|_| !self.open.values().any(|(_, op)| matches!(op, Asked::Bury(_)))) {
                 self.ask_store(Op::Bury(mine));

@@ -154,7 +154,8 @@ pub struct Node {
     /// Pages that were asked for up to this call to the store do not count.
     reads_after: u64,
     is_draining: bool,
-    drained_at_us: Option<u64>,
+    /// Since when it has no partition, and is draining.
+    emptied_at_us: Option<u64>,
     is_joining: bool,
     is_ended: bool,
     inbox: VecDeque<Message>,
@@ -208,7 +209,7 @@ impl Node {
             floor_told: Epoch(0),
             reads_after: 0,
             is_draining: false,
-            drained_at_us: None,
+            emptied_at_us: None,
             is_joining: false,
             is_ended: false,
             inbox: VecDeque::new(),
@@ -413,7 +414,6 @@ impl Node {
     /// Gives everything away and ends: SIGTERM.
     pub fn drain(&mut self, clocks: Clocks) {
         self.is_draining = true;
-        self.drained_at_us = Some(clocks.mono_us);
         self.beat_due_us = 0;
         for n in 0..self.seats.len() {
             self.close(clocks, n);

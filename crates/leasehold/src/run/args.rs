@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 use crate::client::{ConnectArgs, duration};
 
 pub(crate) const AFTER_HELP: &str = "\
-The command gets LEASEHOLD_FENCING_TOKEN, LEASEHOLD_SLOT, LEASEHOLD_LEASE, LEASEHOLD_KIND and LEASEHOLD_RESOURCE.
+The command gets LEASEHOLD_FENCING_TOKEN, LEASEHOLD_SLOT, LEASEHOLD_LEASE, LEASEHOLD_KIND and LEASEHOLD_RESOURCE, and \
+LEASEHOLD_SLOT_NAME and LEASEHOLD_SLOT_DATA where slots have names.
 Durations are written as 500ms, 30s, 1m30s, 24h or 7d.
 Exit codes: the command's own (128+n when signal n ended it); 75 (--on-conflict-exit) not acquired in time, 0 with --skip; 122 \
 (--on-loss-exit) the lease was lost or nearly, the command was ended; 125 run itself failed before the start; 126 the command \

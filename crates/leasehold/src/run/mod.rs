@@ -395,6 +395,9 @@ fn environment(args: &RunArgs, handover: &Handover) -> Vec<(&'static str, String
         ("LEASEHOLD_KIND", handover.kind().word().to_owned()),
         ("LEASEHOLD_RESOURCE", resource.unwrap_or_default()),
     ];
+    let named = handover.named_slot();
     environment.push(("LEASEHOLD_SLOT", handover.slot().map_or(String::new(), |slot| slot.to_string())));
+    environment.push(("LEASEHOLD_SLOT_NAME", named.map_or(String::new(), |slot| slot.name.clone())));
+    environment.push(("LEASEHOLD_SLOT_DATA", named.map_or(String::new(), |slot| slot.data.to_string())));
     environment
 }

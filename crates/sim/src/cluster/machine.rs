@@ -75,6 +75,13 @@ impl ClusterWorld {
         if self.machines[n].node.is_some() {
             return Ok(());
         }
+        if self.is_noticing() {
+            // A node that starts knows nothing of what was lost, and may serve before those that know have noticed:
+            // operators are told not to start any in that second.
+            let at_us = self.noticed_us();
+            self.at(at_us, Event::Start { machine: n });
+            return Ok(());
+        }
         let mut ids = Rng::new(self.rng.next_u64(), 7);
         let draw = Draw(Box::new(move || u128::from(ids.next_u64()) << 64 | u128::from(ids.next_u64())));
         let config = Config {

@@ -18,6 +18,7 @@ mod check;
 mod client;
 mod machine;
 mod past;
+pub mod relays;
 pub mod scope;
 mod storage;
 

@@ -127,7 +127,12 @@ impl ClusterWorld {
 
     /// Returns whether the nodes are left alone, until one of them has noticed.
     pub(super) fn is_noticing(&self) -> bool {
-        self.counts.went_back > 0 && self.now_us < self.past.went_back_us + NOTICED_US
+        self.counts.went_back > 0 && self.now_us < self.noticed_us()
+    }
+
+    /// By then every node that knew of what was lost has noticed.
+    pub(super) fn noticed_us(&self) -> u64 {
+        self.past.went_back_us + NOTICED_US
     }
 
     /// The ledger of a partition as of the end of its stream.

@@ -265,6 +265,9 @@ impl ClusterWorld {
         if self.shelf.revision() != before {
             Self::check_owner(&append.reign, &was, "appended")?;
             self.check_first(partition, &append.batch)?;
+            if let (true, Ok(decoded)) = (self.story.is_some(), decode_batch(&append.batch.record)) {
+                tell!(self, "durable in partition {partition} from {}: {:?}", append.batch.first, decoded.changes);
+            }
             let whens = self.whens(partition, &append.batch);
             self.remember_batch(partition, &append.batch, &whens);
             let ledger = &mut self.ledgers[partition as usize];

@@ -68,6 +68,8 @@ pub(crate) struct Ledger {
     pub(crate) at: Time,
     pub(crate) newest: Option<Batch>,
     pub(crate) claims: BTreeMap<ClaimId, Entry>,
+    /// Claims that ended and were asked for again by their relays, as they were.
+    pub(crate) claimed_before: Vec<(ClaimId, Entry)>,
     /// Those that have not ended.
     pub(crate) live: BTreeSet<ClaimId>,
     pub(crate) rows: BTreeMap<ResourceKey, Row>,
@@ -103,6 +105,7 @@ impl Ledger {
             at: Time(0),
             newest: None,
             claims: BTreeMap::new(),
+            claimed_before: Vec::new(),
             live: BTreeSet::new(),
             rows: BTreeMap::new(),
             last_token: 0,

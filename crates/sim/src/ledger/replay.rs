@@ -214,10 +214,12 @@ impl Ledger {
             ended: None,
             forgotten: None,
         };
-        let before = self.claims.insert(*claim, entry);
-        // A relay whose clock stood still may ask again for what was granted and ended meanwhile.
-        let is_new = before.is_none_or(|before| self.is_relayed && before.ended.is_some());
-        ensure(is_new, "S13", || format!("{claim:?} was claimed twice"))?;
+        if let Some(before) = self.claims.insert(*claim, entry) {
+            // A relay whose clock stood still may ask again for what was granted and ended meanwhile.
+            let is_over = self.is_relayed && before.ended.is_some();
+            ensure(is_over, "S13", || format!("{claim:?} was claimed twice"))?;
+            self.claimed_before.push((*claim, before));
+        }
         self.live.insert(*claim);
         self.row(resource).queue.push(*claim);
         Ok(())

@@ -26,8 +26,12 @@ impl Ledger {
         })
     }
 
-    fn told_of(&self, claim: ClaimId) -> Result<&Entry, crate::Violation> {
-        self.claims.get(&claim).ok_or_else(|| crate::Violation {
+    /// The claim that an answer at this position is about.
+    fn told_of(&self, claim: ClaimId, position: u64) -> Result<&Entry, crate::Violation> {
+        let before = self.claimed_before.iter().rev().filter(|(before, _)| *before == claim).map(|(_, entry)| entry);
+        let newest = self.claims.get(&claim);
+        let entry = newest.into_iter().chain(before).find(|entry| entry.claimed <= position).or(newest);
+        entry.ok_or_else(|| crate::Violation {
             invariant: NAME,
             what: format!("an answer told of {claim:?}, which is not in the journal"),
         })
@@ -36,7 +40,7 @@ impl Ledger {
     fn witness_reply(&self, command: &Command, reply: &Reply, position: u64) -> Check {
         match reply {
             Reply::Lease(view) => {
-                let entry = self.told_of(view.claim)?;
+                let entry = self.told_of(view.claim, position)?;
                 ensure(entry.held_at(position), NAME, || format!("{:?} was not held at {position}", view.claim))?;
                 let lease = entry.lease_at(position).map(|lease| lease.deadline);
                 let held = entry.granted.map(|held| (held.slot, held.token));
@@ -47,7 +51,7 @@ impl Ledger {
                 s21_names::on_answer(&self.fit_at(&entry.resource, position), view.slot, view.named.as_deref())
             }
             Reply::Claim(view) => {
-                let entry = self.told_of(view.id)?;
+                let entry = self.told_of(view.id, position)?;
                 let is_right = match view.status {
                     ClaimStatus::Waiting => entry.waited_at(position),
                     ClaimStatus::Active => {
@@ -85,7 +89,7 @@ impl Ledger {
                     let in_use = self.in_use_at(resource, position);
                     return ensure(in_use == 0, NAME, || format!("a lock was shown free at {position}"));
                 };
-                let entry = self.told_of(holder.claim)?;
+                let entry = self.told_of(holder.claim, position)?;
                 ensure(entry.held_at(position), NAME, || format!("{:?} was not held at {position}", holder.claim))?;
                 let lease = entry.lease_at(position).map(|lease| lease.deadline);
                 ensure(lease == Some(holder.deadline), NAME, || format!("until {:?}, not {lease:?}", holder.deadline))?;
@@ -120,7 +124,7 @@ impl Ledger {
             }
             Reply::ClaimEnded(how) => {
                 let Command::Update { claim, .. } = command else { return Ok(()) };
-                let ended = self.told_of(*claim)?.ended;
+                let ended = self.told_of(*claim, position)?.ended;
                 let right = ended.is_some_and(|(at, as_told)| at <= position && as_told == *how);
                 ensure(right, "S5", || format!("{claim:?} was told to have ended {how:?}, it is {ended:?}"))
             }
@@ -185,7 +189,7 @@ impl Ledger {
             },
             (Refusal::Locked { lock, .. }, _) => {
                 if let Some(holder) = &lock.holder {
-                    let held = self.told_of(holder.claim)?.held_at(position);
+                    let held = self.told_of(holder.claim, position)?.held_at(position);
                     ensure(held, NAME, || format!("locked by {:?}, which does not hold it", holder.claim))
                 } else {
                     let fit = self.fit_at(&ResourceKey::Lock(Arc::clone(&lock.job)), position);
@@ -207,7 +211,7 @@ impl Ledger {
                 ensure(spent, "S13", || "a key was called spent, but nothing that ended had it".to_owned())
             }
             (Refusal::EndedUntold { how }, Command::Acquire(acquire)) => {
-                let ended = self.told_of(acquire.id)?.ended;
+                let ended = self.told_of(acquire.id, position)?.ended;
                 let right = ended.is_some_and(|(at, as_told)| at <= position && as_told == *how);
                 ensure(right, NAME, || format!("{:?} was told to have ended {how:?}, it is {ended:?}", acquire.id))
             }

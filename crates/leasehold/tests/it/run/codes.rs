@@ -99,6 +99,22 @@ fn the_command_is_told_what_it_holds_and_no_pool_id() {
 }
 
 #[test]
+fn the_command_is_told_the_name_and_the_data_of_its_slot() {
+    let server = memory();
+    let pool = random_uuid();
+    let slots = r#"{"slots": [{"name": "bench-3", "data": {"port": 9}}]}"#;
+    let echo = ["sh", "-c", "echo $LEASEHOLD_SLOT $LEASEHOLD_SLOT_NAME $LEASEHOLD_SLOT_DATA"];
+    for (path, what) in
+        [(format!("/l/{pool}"), ["--pool", &*pool]), ("/v1/resources/benches".to_owned(), ["--claim", "benches"])]
+    {
+        server.client().call("PUT", &path, slots).unwrap().expect(200);
+        let args: Vec<&str> = what.iter().copied().chain(["--"]).chain(echo).collect();
+        let (status, printed, said) = ended(&mut run(server.addr, &args));
+        assert_eq!((status, &*printed, &*said), (Some(0), "0 bench-3 {\"port\":9}\n", ""), "{path}");
+    }
+}
+
+#[test]
 fn input_output_and_other_descriptors_are_the_commands() {
     let server = memory();
     let script = "echo in | \"$0\" run --url \"$1\" --lock a -- cat <(echo other) -; echo $?";

@@ -1,10 +1,10 @@
 //! The experiments behind docs/cluster.md, on a real etcd that is started for them:
 //!
 //! ```text
-//! cargo run --release -p leasehold-etcd --example measure -- appends [members…]
-//! cargo run --release -p leasehold-etcd --example measure -- proofs [members…]
-//! cargo run --release -p leasehold-etcd --example measure -- chunks [members…]
-//! cargo run --release -p leasehold-etcd --example measure -- size SECONDS
+//! cargo run --release -p leasehold-etcd --example measure_etcd -- appends [members…]
+//! cargo run --release -p leasehold-etcd --example measure_etcd -- proofs [members…]
+//! cargo run --release -p leasehold-etcd --example measure_etcd -- chunks [members…]
+//! cargo run --release -p leasehold-etcd --example measure_etcd -- size SECONDS
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a program that measures may fail loudly")]
