@@ -36,6 +36,7 @@ mod proofs;
 mod run;
 mod secrets;
 mod sign_on;
+mod slots;
 mod slow;
 mod soak;
 mod standstill;

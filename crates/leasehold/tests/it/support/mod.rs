@@ -53,7 +53,11 @@ pub(crate) fn random_uuid() -> String {
 
 /// One number of `/metrics`; of one that has labels, the sum.
 pub(crate) fn gauge(client: &mut Client, name: &str) -> u64 {
-    let metrics = client.call("GET", "/metrics", "").unwrap().expect(200);
+    // On a machine with other work the store may be late for this question, too.
+    let metrics = until(name, PATIENCE, || {
+        let answer = client.call("GET", "/metrics", "").unwrap();
+        (!matches!(answer.status, 502 | 503)).then(|| answer.expect(200))
+    });
     let text = String::from_utf8(metrics.body).unwrap();
     let samples = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
