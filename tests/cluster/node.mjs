@@ -63,6 +63,10 @@ export class Node {
     this.#child.kill(name);
   }
 
+  get pid() {
+    return this.#child.pid;
+  }
+
   get isUp() {
     return this.#child !== null;
   }
