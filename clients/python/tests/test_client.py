@@ -96,9 +96,7 @@ def test_what_is_not_there(client: Client) -> None:
     assert client.pool(str(uuid.uuid4())).delete() is False
 
 
-def test_the_name_and_the_data_of_a_slot_travel_with_its_lease(
-    server: Server, client: Client, name: str, pool: str
-) -> None:
+def test_the_name_and_the_data_of_a_slot_travel_with_its_lease(server: Server, client: Client, name: str, pool: str) -> None:
     slots = {"slots": [{"name": "bench-3", "data": {"port": 9}}]}
     for path, wanted in ((f"/l/{pool}", client.pool(pool).borrow()), (f"/v1/resources/{name}", client.claim(name))):
         server.call("PUT", path, slots)
