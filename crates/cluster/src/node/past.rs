@@ -95,6 +95,10 @@ impl Node {
             // It is another node's by now, which may have swept it.
             return;
         }
+        if seat.in_flight.is_some() {
+            // A later batch may be there by now, and this one swept.
+            return;
+        }
         let is_there = page.pieces.iter().any(|piece| match piece {
             Piece::Batch { record, .. } => Sum::of(record) == checked.sum,
             Piece::Chunk { .. } => false,

@@ -235,7 +235,11 @@ impl Node {
         }
         match landing {
             Landing::Durable => {
+                let was_first = self.seats[n].phase == Phase::First;
                 self.seats[n].appended(clocks);
+                if was_first && self.seats[n].phase == Phase::Serving {
+                    self.announce();
+                }
                 if self.seats[n].is_checkpoint_due(self.config.checkpoint_every) {
                     self.due.insert(n);
                 }
@@ -252,6 +256,18 @@ impl Node {
             }
             // It is sent again, after a while.
             Landing::Full => self.append_at_us = clocks.mono_us + AGAIN_US,
+        }
+    }
+
+    /// A partition is served here now. Calls for it wait at the others until they know; a store that is polled would tell
+    /// them later.
+    fn announce(&mut self) {
+        let Some((map, life)) = self.map.as_ref().zip(self.life) else { return };
+        let others = map.living().filter(|record| record.node != life);
+        let addresses: Vec<PeerAddress> = others.map(|record| record.address.as_str().into()).collect();
+        for address in addresses {
+            let peer = self.peers.number(&address);
+            self.post(peer, Message::Look);
         }
     }
 
