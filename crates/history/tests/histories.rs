@@ -12,7 +12,7 @@ const LOCKS_GOOD: &str = include_str!("histories/locks_good.txt");
 const LOCKS_BAD: &str = include_str!("histories/locks_bad.txt");
 
 /// Times in these histories are small.
-const RULES: Rules = Rules { grace_us: 50, worlds_max: 2_000 };
+const RULES: Rules = Rules { grace_us: 50, worlds_max: 2_000, asks_repeat: false };
 
 /// Titles and ops of the histories of a file.
 fn histories(file: &str) -> Vec<(&str, Vec<Op>)> {

@@ -34,11 +34,14 @@ pub struct Rules {
     pub grace_us: u64,
     /// The search gives up past this many worlds at once.
     pub worlds_max: usize,
+    /// A relay may have asked again: its answer then tells of a grant that was made before the answer's position, when
+    /// other slots were free.
+    pub asks_repeat: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { grace_us: 5_000_000, worlds_max: 20_000 }
+        Rules { grace_us: 5_000_000, worlds_max: 20_000, asks_repeat: false }
     }
 }
 

@@ -129,8 +129,9 @@ impl Known<'_> {
         let mut after = Vec::new();
         let mut reason = String::new();
         for mut world in worlds {
+            let is_free = world.holders().all(|(_, hold)| hold.slot != slot);
             match world.free_slot() {
-                Some(lowest) if lowest == slot => {
+                Some(lowest) if lowest == slot || self.rules.asks_repeat && is_free => {
                     let n = world.enter(Who::Told(lease.to_owned()), one.op);
                     let since = world.by(self.history[one.op].start_us);
                     world.hold(self, n, slot, since);

@@ -324,7 +324,7 @@ fn judge(place: &str, notes: Vec<Noted>, rounds_us: &[u64], struck: &BTreeMap<Fa
         }
     }
     // A call of unknown outcome stays possible for longer here than in one process.
-    let rules = Rules { grace_us: GRACE_US, worlds_max: 200_000 };
+    let rules = Rules { grace_us: GRACE_US, worlds_max: 200_000, asks_repeat: true };
     let (mut answered, mut unknown, mut worlds) = (0, 0, 0);
     let searching = Instant::now();
     for (partition, history) in &histories {
