@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Etcd, eventually, freePort } from "../browser/etcd.mjs";
-import { Node, settled } from "./node.mjs";
+import { Node, balanced } from "./node.mjs";
 import { Postgres } from "./postgres.mjs";
 
 const SECONDS = Number(process.argv[2] ?? 5);
@@ -68,10 +68,11 @@ try {
   undo.unshift(() => Promise.all(nodes.map((node) => node.kill())));
   for (let n = 0; n < 3; n += 1) nodes.push(await Node.make(store.store));
   await Promise.all(nodes.map((node) => node.start(BINARY)));
-  await settled(nodes, 90_000);
+  await balanced(nodes, 90_000);
   const here = new Set((await nodes[0].cluster()).partitions.filter((partition) => partition.here).map(({ partition }) => String(partition)));
   const jobs = [];
   for (let n = 0; jobs.length < CALLERS; n += 1) {
+    assert.ok(n < CALLERS * 100, `node 0 owns next to none of ${n} locks`);
     if (here.has(await renew(nodes[0].listen, `job-${n}`))) jobs.push(`job-${n}`);
   }
   const pids = nodes.map((node) => node.pid);

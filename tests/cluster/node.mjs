@@ -84,6 +84,17 @@ export const settled = (nodes, within_ms) => eventually(async () => {
   assert.deepEqual(served.sort((a, b) => a - b), statuses[0].partitions.map(({ partition }) => partition));
 }, within_ms);
 
+/** They are settled, and each node serves its share: the first to start serves all of it for a moment. */
+export const balanced = async (nodes, within_ms) => {
+  await settled(nodes, within_ms);
+  await eventually(async () => {
+    for (const node of nodes) {
+      const { partitions } = await node.cluster();
+      assert.ok(partitions.filter(({ here }) => here).length >= Math.floor(partitions.length / nodes.length), `${node.listen} has less than its share`);
+    }
+  }, within_ms);
+};
+
 /** A client that tries again at another node, where a call failed or was not served. */
 export class Client {
   #nodes;
