@@ -25,6 +25,7 @@ test-long: need lint ## The same layers, for longer: more cases, more kills, an 
 	SIM_SCOPE_STATES=$${SIM_SCOPE_STATES:-200000} SIM_RELAY_STATES=$${SIM_RELAY_STATES:-200000} \
 	LEASEHOLD_CRASH_STATES=$${LEASEHOLD_CRASH_STATES:-1000000} LEASEHOLD_FAULTS=$${LEASEHOLD_FAULTS:-30} \
 	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-200} SCHEMATHESIS_SEED=$${SCHEMATHESIS_SEED:-$$(date +%s)} scripts/test.sh
+	node tests/cluster/size.mjs $${LEASEHOLD_ETCD_SECONDS:-3600}
 	scripts/deny.sh
 	scripts/planted.sh
 	scripts/shibboleth.sh

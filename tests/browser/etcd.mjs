@@ -15,7 +15,7 @@ export class Etcd {
   #members = [];
   store = null; // its address for `--store`
 
-  static async start(t, number = 1) {
+  static async start(t, number = 1, more = []) {
     const etcd = new Etcd();
     const url = (port) => `http://127.0.0.1:${port}`;
     for (let n = 0; n < number; n += 1) {
@@ -28,7 +28,7 @@ export class Etcd {
     });
     for (const member of etcd.#members) {
       const [client, peer] = [url(member.client), url(member.peer)];
-      member.args = ["--name", member.name, "--data-dir", member.dir, "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", all, "--log-level", "error"];
+      member.args = ["--name", member.name, "--data-dir", member.dir, "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", all, "--log-level", "error", ...more];
     }
     await Promise.all([...etcd.#members.keys()].map((n) => etcd.run(n)));
     etcd.store = `etcd://${etcd.#members.map(({ client }) => `127.0.0.1:${client}`).join(",")}/test`;
@@ -51,11 +51,19 @@ export class Etcd {
     this.#members[n].child = null;
   }
 
+  /** What a member says of itself: its metrics without labels, by name. */
+  async metrics(n) {
+    const text = await (await fetch(`http://127.0.0.1:${this.#members[n].client}/metrics`)).text();
+    return Object.fromEntries(text.split("\n").filter((line) => /^[a-z_]+ /.test(line)).map((line) => {
+      const [name, value] = line.split(" ");
+      return [name, Number(value)];
+    }));
+  }
+
   /** The member that leads. */
   async leader() {
-    for (const [n, { client }] of this.#members.entries()) {
-      const text = await (await fetch(`http://127.0.0.1:${client}/metrics`)).text();
-      if (/^etcd_server_is_leader 1$/m.test(text)) return n;
+    for (const n of this.#members.keys()) {
+      if ((await this.metrics(n)).etcd_server_is_leader === 1) return n;
     }
     throw new Error("no member leads");
   }

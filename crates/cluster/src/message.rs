@@ -1,5 +1,6 @@
 //! What nodes say to each other over links, and what a node wants of the world around it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_engine::{ClaimId, Reply, Time};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
 use crate::map::{Map, NodeRecord, Reign, Seen};
-use crate::store::{Append, Birth, CheckpointId, Cursor, Landing, Page, Taking};
+use crate::store::{Append, Birth, CheckpointId, Cursor, Landing, Life, Page, SharedError, Shelf, Taking};
 
 /// Where a node is reached: its name for the others from its start to its end, through all its lives.
 pub type PeerAddress = Arc<str>;
@@ -102,6 +103,43 @@ pub enum Op {
     Sweep(Reign),
     /// `SharedStore::raise_format`.
     RaiseFormat(u16),
+}
+
+impl Op {
+    /// Carries it out on a shelf, for the node that has this life. Lives that begin are added to those of all nodes.
+    pub fn apply(
+        &self,
+        on: &mut Shelf,
+        lives: &mut BTreeMap<NodeId, Life>,
+        node: Option<NodeId>,
+    ) -> Result<Done, SharedError> {
+        let life = |node: Option<NodeId>| {
+            node.and_then(|node| lives.get(&node)).ok_or_else(|| SharedError::Fenced("it never joined".to_owned()))
+        };
+        let yes = |()| Done::Yes;
+        match self {
+            Op::Join(record, birth) => {
+                let (life, map) = on.join(record, birth)?;
+                lives.entry(life.node).or_insert(life);
+                Ok(Done::Map(map))
+            }
+            Op::Beat(record) => on.beat(*life(Some(record.node))?, record.clone()).map(yes),
+            Op::Confirm => on.confirm(*life(node)?).map(yes),
+            Op::Map => on.map().map(Done::Map),
+            Op::Bury(seen) => on.bury(seen).map(yes),
+            Op::Forget(seen) => on.forget(seen).map(yes),
+            Op::Take(taking) => on.take(taking).map(Done::Reign),
+            Op::LetGo(reign, at) => on.let_go(reign, *at).map(yes),
+            Op::Append(appends) => {
+                appends.iter().map(|append| on.append(append)).collect::<Result<_, _>>().map(Done::Landings)
+            }
+            Op::Read(partition, cursor) => on.read(*partition, *cursor).map(Done::Page),
+            Op::PutChunk(reign, id, number, chunk) => on.put_chunk(reign, *id, *number, chunk.clone()).map(yes),
+            Op::FinishCheckpoint(reign, id, chunks) => on.finish_checkpoint(reign, *id, *chunks).map(yes),
+            Op::Sweep(reign) => on.sweep(reign).map(Done::More),
+            Op::RaiseFormat(format) => on.raise_format(*format).map(yes),
+        }
+    }
 }
 
 /// What a call to the store came to.

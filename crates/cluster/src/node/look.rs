@@ -126,7 +126,9 @@ impl Node {
             let since_us = self.watched.get(&record.node).map_or(0, |watched| watched.since_us);
             since_us == 0 || clocks.mono_us >= since_us + self.config.settle_us
         };
-        let is_free = |record: &&NodeRecord| !record.is_draining && !map.drained.contains(&record.node);
+        // This node knows that it drains before the store shows it.
+        let drains = |record: &NodeRecord| record.is_draining || (self.is_draining && self.life == Some(record.node));
+        let is_free = |record: &&NodeRecord| !drains(record) && !map.drained.contains(&record.node);
         let free: Vec<NodeId> = map.living().filter(is_free).filter(is_settled).map(|record| record.node).collect();
         if free.is_empty() { map.living().filter(is_free).map(|record| record.node).collect() } else { free }
     }

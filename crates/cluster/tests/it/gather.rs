@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_cluster::store::{Life, Shelf};
-use leasehold_cluster::{Birth, Config, Done, Draw, Node, Op, Out, Partitions, SharedError, claim_id};
+use leasehold_cluster::{Birth, Config, Done, Draw, Node, NodeId, Op, Out, Partitions, SharedError, claim_id};
 use leasehold_engine::{Acquire, Command, Limits, Options, Patience, Quota, ResourceKey, Wall};
 use leasehold_journal::{Clocks, PartitionLimits};
 
@@ -22,7 +22,7 @@ enum Event {
 struct Loop {
     node: Node,
     shelf: Shelf,
-    life: Option<Life>,
+    lives: BTreeMap<NodeId, Life>,
     now_us: u64,
     seq: u64,
     events: BTreeMap<(u64, u64), Event>,
@@ -52,7 +52,8 @@ impl Loop {
         };
         let node = Node::new(config, Draw(Box::new(|| 7)));
         let (shelf, events) = (Shelf::default(), BTreeMap::new());
-        let mut it = Loop { node, shelf, life: None, now_us: 0, seq: 0, events, back_us, appends: 0, answers: 0 };
+        let mut it =
+            Loop { node, shelf, lives: BTreeMap::new(), now_us: 0, seq: 0, events, back_us, appends: 0, answers: 0 };
         it.at(0, Event::Tick);
         it.run_until(2_000_000);
         assert!((0..4).all(|partition| it.node.is_serving(partition)));
@@ -93,7 +94,7 @@ impl Loop {
                 Out::Store(op, asked) => {
                     let is_append = matches!(asked, Op::Append(_));
                     self.appends += u64::from(is_append);
-                    let result = self.apply(asked);
+                    let result = asked.apply(&mut self.shelf, &mut self.lives, self.node.life());
                     let took_us = if is_append { APPEND_US } else { 500 };
                     self.at(self.now_us + took_us, Event::Stored(op, result));
                 }
@@ -107,25 +108,6 @@ impl Loop {
         }
         if let Some(at_us) = self.node.gathers_until_us() {
             self.at(at_us.max(self.now_us), Event::Wake);
-        }
-    }
-
-    fn apply(&mut self, asked: Op) -> Result<Done, SharedError> {
-        let yes = |()| Done::Yes;
-        match asked {
-            Op::Join(record, birth) => self.shelf.join(&record, &birth).map(|(life, map)| {
-                self.life = Some(life);
-                Done::Map(map)
-            }),
-            Op::Beat(record) => self.shelf.beat(self.life.expect("it joined"), record).map(yes),
-            Op::Confirm => self.shelf.confirm(self.life.expect("it joined")).map(yes),
-            Op::Map => self.shelf.map().map(Done::Map),
-            Op::Take(taking) => self.shelf.take(&taking).map(Done::Reign),
-            Op::Append(appends) => {
-                appends.iter().map(|append| self.shelf.append(append)).collect::<Result<_, _>>().map(Done::Landings)
-            }
-            Op::Read(partition, cursor) => self.shelf.read(partition, cursor).map(Done::Page),
-            other => panic!("{other:?}"),
         }
     }
 

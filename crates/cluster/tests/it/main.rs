@@ -4,4 +4,5 @@
 
 mod conformance;
 mod gather;
+mod instants;
 mod record;

@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use leasehold_cluster::store::{Life, Shelf};
 use leasehold_cluster::{
-    AskAnswer, Birth, Config, Done, Draw, Message, Node, NodeId, Op, Out, Partitions, PeerAddress, SharedError,
-    claim_id,
+    AskAnswer, Birth, Config, Draw, Message, Node, NodeId, Op, Out, Partitions, PeerAddress, SharedError, claim_id,
 };
 use leasehold_engine::{Acquire, Command, LockNews, Options, Patience, Quota, Reply, ResourceKey, Wall};
 use leasehold_journal::{Clocks, Denial, PartitionLimits};
@@ -318,7 +317,7 @@ impl Ring {
         let Some((n, op, asked)) = self.appends.pop_front() else { return Ok(()) };
         let mut result = Err(SharedError::Away("lost".to_owned()));
         if is_applied {
-            let done = self.apply(n, &asked);
+            let done = asked.apply(&mut self.shelf, &mut self.lives, None);
             result = if is_heard { done } else { result };
         }
         self.drive(n, |node, clocks| node.handle_store(clocks, op, result))
@@ -355,10 +354,7 @@ impl Ring {
             match out {
                 Out::Store(op, asked @ Op::Append(_)) if !self.is_calm => self.appends.push_back((n, op, asked)),
                 Out::Store(op, asked) => {
-                    let result = match &asked {
-                        Op::Confirm => self.confirm(node.life()),
-                        _ => self.apply(n, &asked),
-                    };
+                    let result = asked.apply(&mut self.shelf, &mut self.lives, node.life());
                     node.handle_store(clocks, op, result);
                 }
                 Out::Send(_, message) => {
@@ -385,43 +381,6 @@ impl Ring {
         } else {
             self.nodes[n] = Some(node);
             Ok(())
-        }
-    }
-
-    fn confirm(&mut self, life: Option<NodeId>) -> Result<Done, SharedError> {
-        match life.and_then(|life| self.lives.get(&life)) {
-            Some(life) => self.shelf.confirm(*life).map(|()| Done::Yes),
-            None => Err(SharedError::Fenced("it never joined".to_owned())),
-        }
-    }
-
-    fn apply(&mut self, _: usize, asked: &Op) -> Result<Done, SharedError> {
-        let yes = |()| Done::Yes;
-        match asked {
-            Op::Join(record, birth) => {
-                let (life, map) = self.shelf.join(record, birth)?;
-                self.lives.entry(life.node).or_insert(life);
-                Ok(Done::Map(map))
-            }
-            Op::Beat(record) => match self.lives.get(&record.node) {
-                Some(life) => self.shelf.beat(*life, record.clone()).map(yes),
-                None => Err(SharedError::Fenced("it never joined".to_owned())),
-            },
-            Op::Map => self.shelf.map().map(Done::Map),
-            Op::Bury(seen) => self.shelf.bury(seen).map(yes),
-            Op::Forget(seen) => self.shelf.forget(seen).map(yes),
-            Op::Take(taking) => self.shelf.take(taking).map(Done::Reign),
-            Op::LetGo(reign, at) => self.shelf.let_go(reign, *at).map(yes),
-            Op::Append(appends) => {
-                let landings = appends.iter().map(|append| self.shelf.append(append));
-                landings.collect::<Result<_, _>>().map(Done::Landings)
-            }
-            Op::Read(partition, cursor) => self.shelf.read(*partition, *cursor).map(Done::Page),
-            Op::PutChunk(reign, id, number, chunk) => self.shelf.put_chunk(reign, *id, *number, chunk.clone()).map(yes),
-            Op::FinishCheckpoint(reign, id, chunks) => self.shelf.finish_checkpoint(reign, *id, *chunks).map(yes),
-            Op::Sweep(reign) => self.shelf.sweep(reign).map(Done::More),
-            Op::RaiseFormat(format) => self.shelf.raise_format(*format).map(yes),
-            Op::Confirm => Err(SharedError::Refused("a confirm names its life".to_owned())),
         }
     }
 
