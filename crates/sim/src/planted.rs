@@ -7,7 +7,8 @@ pub use leasehold_engine::planted::{Bug, arm};
 
 use crate::Violation;
 use crate::callers::Callers;
-use crate::cluster::{ClusterWorld, scope};
+use crate::cluster::scope::Explored;
+use crate::cluster::{ClusterWorld, relays, scope};
 use crate::plan::Cuts;
 use crate::world::World;
 
@@ -28,7 +29,7 @@ pub fn named(name: &str) -> Option<Bug> {
 pub fn find(bug: Bug, seeds: u64) -> Option<Found> {
     arm(Some(bug));
     if bug.is_of_cluster() {
-        let found = in_clusters(seeds).or_else(in_scope_of_ownership);
+        let found = in_clusters(seeds).or_else(in_scopes_of_clusters);
         arm(None);
         return found;
     }
@@ -48,12 +49,13 @@ fn in_clusters(seeds: u64) -> Option<Found> {
     })
 }
 
-/// Walks the small scope of ownership until it panics.
-fn in_scope_of_ownership() -> Option<Found> {
+/// Walks the small scopes of ownership and of relays until one of them panics.
+fn in_scopes_of_clusters() -> Option<Found> {
     const STATES_MAX: usize = 8_000;
-    let panic = std::panic::catch_unwind(|| scope::walk(STATES_MAX)).err()?;
+    let walked = |walk: fn(usize) -> Explored| std::panic::catch_unwind(|| walk(STATES_MAX)).err();
+    let panic = walked(scope::walk).or_else(|| walked(relays::walk))?;
     let what = crate::world::said_in_panic(panic.as_ref());
-    Some(Found { seeds: 0, violation: Violation { invariant: "small scope of ownership", what } })
+    Some(Found { seeds: 0, violation: Violation { invariant: "small scopes of clusters", what } })
 }
 
 /// Walks the small scopes of callers until one of them panics.

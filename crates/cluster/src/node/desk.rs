@@ -26,6 +26,8 @@ struct Known {
     address: PeerAddress,
     /// The link to it, while there is one.
     link: Option<u64>,
+    /// There was a link to it at some time.
+    was_linked: bool,
     /// The newest link by which it has spoken.
     newest: u64,
 }
@@ -43,7 +45,7 @@ impl Peers {
         }
         let peer = Peer(u32::try_from(self.known.len()).expect("addresses are few"));
         self.numbers.insert(address.clone(), peer);
-        self.known.push(Known { address: address.clone(), link: None, newest: 0 });
+        self.known.push(Known { address: address.clone(), link: None, was_linked: false, newest: 0 });
         peer
     }
 
@@ -60,9 +62,18 @@ impl Peers {
         self.numbers.get(address).is_some_and(|peer| *peer == Peer::ME || self.link(*peer).is_some())
     }
 
+    /// Returns whether there was a link to the node of this address, and there is none now. An address that never led
+    /// anywhere says nothing of its node.
+    pub(crate) fn is_lost(&self, address: &str) -> bool {
+        let known = self.numbers.get(address).map(|peer| &self.known[peer.0 as usize]);
+        known.is_some_and(|known| known.was_linked && known.link.is_none())
+    }
+
     /// Returns the link before this one.
     pub(crate) fn set_link(&mut self, peer: Peer, link: Option<u64>) -> Option<u64> {
-        std::mem::replace(&mut self.known[peer.0 as usize].link, link)
+        let known = &mut self.known[peer.0 as usize];
+        known.was_linked |= link.is_some();
+        std::mem::replace(&mut known.link, link)
     }
 
     /// Returns whether a message that came by this link counts: once a newer one has spoken, older ones do not.

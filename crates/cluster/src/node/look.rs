@@ -100,9 +100,10 @@ impl Node {
             let others: Vec<NodeId> = living.iter().copied().filter(|other| *other != node).collect();
             let place = placement::rank(node.0, &others, life);
             if !seen.value.is_buried {
-                // A process that died has lost its links as well, and need not be waited for as long.
-                let is_linked = self.peers.is_linked(&seen.value.address);
-                let ttl_us = if is_linked { self.config.node_ttl_us } else { self.config.node_ttl_us * 2 / 3 };
+                // A process that died has lost its links as well, and need not be waited for as long: one beat has
+                // to be half a beat late.
+                let is_lost = self.peers.is_lost(&seen.value.address);
+                let ttl_us = if is_lost { self.config.node_ttl_us / 2 } else { self.config.node_ttl_us };
                 if watched.silent_us >= ttl_us + place * BURY_STEP_US {
                     ops.push(Op::Bury(seen.clone()));
                 }

@@ -322,7 +322,7 @@ impl ClusterWorld {
                 let for_us = self.strike_rng.range(300_000, 5_000_000);
                 self.counts.outages += 1;
                 tell!(self, "the store is away for {for_us}");
-                self.store_away_until_us = self.store_away_until_us.max(self.now_us + for_us);
+                self.store_goes_away(for_us);
                 self.stands_still(None, self.now_us, self.now_us + for_us);
             }
             8 => {

@@ -172,6 +172,8 @@ pub struct ClusterWorld {
     shelf: Shelf,
     /// A copy that lags behind, for a planted bug.
     stale: Vec<(u64, Shelf)>,
+    /// Since when the store is away now and then, with less than [`storage::AT_REST_US`] between.
+    store_away_since_us: u64,
     store_away_until_us: u64,
     lives: BTreeMap<NodeId, Life>,
     machines: Vec<Machine>,
@@ -253,6 +255,7 @@ impl ClusterWorld {
             strike_rng: Rng::new(seed, 104),
             shelf: Shelf::default(),
             stale: Vec::new(),
+            store_away_since_us: 0,
             store_away_until_us: 0,
             lives: BTreeMap::new(),
             machines: (0..plan.machines).map(Machine::new).collect(),

@@ -101,7 +101,7 @@ impl ClusterWorld {
         for partition in self.plan.partitions.all() {
             self.rewrite(partition)?;
         }
-        self.store_away_until_us = self.store_away_until_us.max(self.now_us + 100_000);
+        self.store_goes_away(100_000);
         Ok(())
     }
 

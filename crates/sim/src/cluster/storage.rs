@@ -15,6 +15,8 @@ use crate::ledger::invariant::{Check, ensure};
 const TIMEOUT_US: u64 = 1_000_000;
 /// Service time may run on for so long after a standstill began: until the next beat, and a tenth of a second.
 const RUN_OUT_US: u64 = 800_000;
+/// After so long without a fault nothing is left of it.
+pub(super) const AT_REST_US: u64 = 6_000_000;
 
 type Stored = Result<Done, SharedError>;
 
@@ -213,6 +215,13 @@ impl ClusterWorld {
         Ok(result.map(|()| Done::Yes))
     }
 
+    pub(super) fn store_goes_away(&mut self, for_us: u64) {
+        if self.now_us > self.store_away_until_us + AT_REST_US {
+            self.store_away_since_us = self.now_us;
+        }
+        self.store_away_until_us = self.store_away_until_us.max(self.now_us + for_us);
+    }
+
     /// When the store was away for all, no node is silent because of that.
     fn check_suspicion(&self, dead: &leasehold_cluster::NodeRecord) -> Check {
         let Some(machine) = self.machines.iter().find(|machine| *machine.address == *dead.address) else {
@@ -220,7 +229,8 @@ impl ClusterWorld {
         };
         let is_this = machine.node.as_ref().and_then(leasehold_cluster::Node::life) == Some(dead.node);
         let was_away = self.store_away_until_us > 0 && self.now_us < self.store_away_until_us + 1_000_000;
-        let is_well = machine.paused_until_us.max(machine.cut_until_us) + 6_000_000 < self.now_us;
+        // A machine that was silent by itself before the store was away may be buried soon after it.
+        let is_well = machine.paused_until_us.max(machine.cut_until_us) + AT_REST_US < self.store_away_since_us;
         // Without links and with one beat lost, a living node looks like a dead one: it pauses, and loses nothing.
         let is_at = |n: usize| self.machines[n].address == machine.address;
         let is_linked = self.pairs.iter().all(|pair| pair.is_up || !is_at(pair.ends.0) && !is_at(pair.ends.1));
