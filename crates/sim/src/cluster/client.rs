@@ -286,7 +286,7 @@ impl ClusterWorld {
             return self.undelivered(n, call.partition, &answer);
         }
         match &answer.answer {
-            Ok(reply) => self.believe(&call, reply),
+            Ok(reply) => self.believe(&call, reply, answer.position.0),
             Err(Denial::Refused(refusal)) => {
                 self.asks.refused.extend(call.claim());
                 if matches!(
@@ -350,21 +350,21 @@ impl ClusterWorld {
         }
     }
 
-    fn believe(&mut self, call: &Call, reply: &Reply) {
+    fn believe(&mut self, call: &Call, reply: &Reply, position: u64) {
         let client = call.client;
         match (reply, &call.command) {
             (Reply::Lease(view), Command::Acquire(acquire)) => {
-                self.asks.acknowledged.insert(view.claim);
+                self.asks.acknowledge(view.claim, position);
                 self.clients[client].holding = Some((acquire.resource.clone(), view.claim));
             }
             (Reply::Lock(view, LockNews::Acquired { .. } | LockNews::Renewed), Command::Acquire(acquire)) => {
                 if let Some(holder) = &view.holder {
-                    self.asks.acknowledged.insert(holder.claim);
+                    self.asks.acknowledge(holder.claim, position);
                     self.clients[client].holding = Some((acquire.resource.clone(), holder.claim));
                 }
             }
             (Reply::Claim(view), Command::Acquire(acquire)) => {
-                self.asks.acknowledged.insert(view.id);
+                self.asks.acknowledge(view.id, position);
                 self.clients[client].holding = Some((acquire.resource.clone(), view.id));
             }
             (Reply::Claim(view), _) if matches!(view.status, ClaimStatus::Ended(_)) => {

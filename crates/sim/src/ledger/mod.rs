@@ -53,8 +53,15 @@ pub(crate) struct Asks {
     pub(crate) refused: BTreeSet<ClaimId>,
     /// Claims whose callers were told that the store was late.
     pub(crate) given_up: BTreeSet<ClaimId>,
-    /// Grants that a client has heard of.
-    pub(crate) acknowledged: BTreeSet<ClaimId>,
+    /// Grants that a client has heard of, and the newest position of an answer that told of each.
+    pub(crate) acknowledged: BTreeMap<ClaimId, u64>,
+}
+
+impl Asks {
+    pub(crate) fn acknowledge(&mut self, claim: ClaimId, position: u64) {
+        let newest = self.acknowledged.entry(claim).or_default();
+        *newest = position.max(*newest);
+    }
 }
 
 #[derive(Debug)]

@@ -74,7 +74,7 @@ impl World {
                     }
                     (ClaimStatus::Waiting, _) => {
                         self.clients[client].standing.push(view.id);
-                        self.asks.acknowledged.insert(view.id);
+                        self.asks.acknowledge(view.id, position);
                         self.remember_key(client, command, view.id)
                     }
                     _ => Ok(()),
@@ -124,7 +124,7 @@ impl World {
         let command = self.calls[id.0].command.clone();
         let sent_us = self.calls[id.0].sent_us;
         let until_us = self.client_until(client, sent_us, left_us);
-        self.asks.acknowledged.insert(claim);
+        self.asks.acknowledge(claim, position);
         if let Some(&(expired_position, when)) = self.expired.get(&claim)
             && self.ledger.claims[&claim].is_last_lease(position, expired_position)
         {

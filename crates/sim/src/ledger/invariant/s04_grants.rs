@@ -6,14 +6,15 @@ use super::{Check, ensure};
 use crate::ledger::{Asks, Entry, EntryState, Ledger};
 
 pub(crate) fn on_hand_back(claim: ClaimId, entry: &Entry, asks: &Asks) -> Check {
-    let is_known = asks.acknowledged.contains(&claim);
+    // An earlier claim of this id, which a relay asked for again, may have been heard of.
+    let is_known = asks.acknowledged.get(&claim).is_some_and(|position| *position >= entry.claimed);
     ensure(!is_known, "S4", || format!("{claim:?} was handed back, but its holder knows of it: {entry:?}"))
 }
 
 /// After a restart: everything that was acknowledged and has not ended in the journal is in the recovered state.
 pub(crate) fn on_recovery(ledger: &Ledger, asks: &Asks, head: u64, facts: &[Fact]) -> Check {
     ensure(head >= ledger.head, "S4", || format!("the journal ended at {}, after a restart at {head}", ledger.head))?;
-    for claim in &asks.acknowledged {
+    for claim in asks.acknowledged.keys() {
         let Some(entry) = ledger.claims.get(claim) else {
             return ensure(false, "S4", || format!("{claim:?} was acknowledged and is not in the journal"));
         };
