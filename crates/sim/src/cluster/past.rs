@@ -120,8 +120,14 @@ impl ClusterWorld {
             let is_lost = shelf.head(partition) != self.shelf.head(partition);
             *owner == looked.owners[partition as usize] && (!is_lost || lives(&owner.value))
         };
+        // One that is about to end may be gone before it looks again.
+        let stays = |machine: &super::Machine| {
+            let seen = machine.node.as_ref().and_then(Node::map).map(|seen| &seen.owners);
+            !machine.is_draining && seen == Some(&map.owners)
+        };
         self.now_us >= self.store_away_until_us + 1_500_000
             && self.machines.iter().all(is_awake)
+            && self.machines.iter().any(stays)
             && self.plan.partitions.all().all(is_seen)
     }
 
