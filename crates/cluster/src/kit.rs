@@ -136,6 +136,11 @@ impl Chain {
         self.seal()
     }
 
+    /// The next change is of this service time and not an earlier one, so that its bytes differ from those of another chain.
+    pub fn at(&mut self, at: u64) {
+        self.at = at;
+    }
+
     /// The position of its last change.
     pub fn head(&self) -> Position {
         Position(self.writer.next_position().0 - 1)
