@@ -14,7 +14,7 @@ if ! command -v chromium >/dev/null && [ -z "${CHROMIUM:-}" ]; then
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends chromium fonts-inter >/dev/null
 fi
 scripts/oidc.sh
-cargo build --locked -q -p leasehold
+scripts/build.sh
 cd tests/browser
 # Again when the lock file changed since.
 if ! cmp -s package-lock.json node_modules/.installed; then

@@ -30,8 +30,8 @@ cache=$PWD/$venv/pytest
 trap 'rm -rf "$log" "$installed"' EXIT
 
 # The subjects of the tests: the binary, and the drivers that are built.
-cargo build --locked -q -p leasehold
-[ ! -d crates/client ] || cargo build --locked -q -p leasehold-client --example driver
+scripts/build.sh
+[ ! -d crates/client ] || scripts/build.sh -p leasehold-client --example driver
 (
     cd clients/typescript
     if ! cmp -s package-lock.json node_modules/.installed; then

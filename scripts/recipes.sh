@@ -18,8 +18,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-cargo build --locked -q -p leasehold
-cargo build --locked -q -p leasehold-client --example first
+scripts/build.sh
+scripts/build.sh -p leasehold-client --example first
 venv=${CARGO_TARGET_DIR:-target}/recipes-venv
 if ! cmp -s tests/recipes/requirements.txt "$venv/installed"; then
     python3 -m venv "$venv"

@@ -12,7 +12,7 @@ if ! cmp -s tests/schemathesis/requirements.txt "$venv/installed.txt"; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check -r tests/schemathesis/requirements.txt
     cp tests/schemathesis/requirements.txt "$venv/installed.txt"
 fi
-cargo build --locked -q -p leasehold
+scripts/build.sh
 
 directory=$(mktemp -d)
 server=""

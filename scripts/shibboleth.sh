@@ -13,5 +13,5 @@ if ! [ -x /usr/sbin/shibd ] || ! [ -d /usr/share/simplesamlphp/www ]; then
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends \
         libapache2-mod-shib simplesamlphp php-cli php-xml php-mbstring php-curl openssl >/dev/null
 fi
-cargo build --locked -q -p leasehold
+scripts/build.sh
 python3 tests/shibboleth/roundtrip.py

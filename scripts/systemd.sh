@@ -9,7 +9,7 @@ if [ "${1:-}" != inside ]; then
     [ -x /lib/systemd/systemd ] || { echo "systemd: please install systemd" >&2; exit 1; }
     [ "$(id -u)" -eq 0 ] || { echo "systemd: not root, so no systemd can be started here" >&2; exit 0; }
     binary=${LEASEHOLD_BINARY:-target/debug/leasehold}
-    [ -n "${LEASEHOLD_BINARY:-}" ] || cargo build --locked -q -p leasehold
+    [ -n "${LEASEHOLD_BINARY:-}" ] || scripts/build.sh
     directory=$(mktemp -d)
     # Mounts and processes end with the namespaces. KILL, as unshare holds TERM back.
     timeout --signal=KILL 300 unshare --mount --propagation private --pid --fork --kill-child --cgroup --uts --ipc --net "$0" inside "$directory" "$(realpath "$binary")" </dev/null || true

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python3 -c "import ensurepip" 2>/dev/null || { echo "please install: python3 with venv" >&2; exit 1; }
-cargo build --locked -q -p leasehold
+scripts/build.sh
 venv=${CARGO_TARGET_DIR:-target}/terraform-venv
 if ! cmp -s tests/terraform/requirements.txt "$venv/installed"; then
     python3 -m venv "$venv"

@@ -16,10 +16,16 @@ stage() {
 }
 trap 'rm -f "$log"' EXIT
 
-# The README's first command must find its binary among those of the workspace.
-cargo run --locked -q -- --version
+# The README's first command must find its binary among those of the workspace: one package by default, with one program.
+cargo metadata --locked --no-deps --format-version 1 | python3 -c '
+import json, sys
+of = json.load(sys.stdin)
+bins = [t["name"] for p in of["packages"] if p["id"] in of["workspace_default_members"] for t in p["targets"] if "bin" in t["kind"]]
+assert bins == ["leasehold"], f"cargo run finds {bins}"'
 
-stage 'build of the tests' cargo test --workspace --locked --no-run
+# Everything at once, and nothing again after it (see scripts/build.sh).
+stage 'build of the tests' cargo build --workspace --locked --bins --tests --examples
+export LEASEHOLD_IS_BUILT=1
 stage 'tests of the workspace' cargo test --workspace --locked --no-fail-fast -- --show-output
 # By itself: in a workspace-wide build the planted bugs would be in the real binary too.
 stage 'planted bugs, with their build' cargo test -p leasehold-sim --locked --features planted --test planted -- --show-output
@@ -57,9 +63,8 @@ stage clients scripts/clients.sh
 measured=$(mktemp)
 trap 'rm -f "$log" "$measured"' EXIT
 began=$(date +%s)
-cargo build --locked -q -p leasehold -p leasehold-bench
 measure() {
-    cargo run --locked -q -p leasehold-bench --bin leasehold-bench -- "$@" >>"$measured" 2>&1 || { tail -30 "$measured" >&2; exit 1; }
+    "${CARGO_TARGET_DIR:-target}/debug/leasehold-bench" "$@" >>"$measured" 2>&1 || { tail -30 "$measured" >&2; exit 1; }
 }
 measure --quick --out target/bench-quick
 # This build beside itself.

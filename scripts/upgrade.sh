@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
-cargo build --locked -q -p leasehold
+scripts/build.sh
 began=$(date +%s)
 LEASEHOLD_EARLIER_BINARY=$(scripts/earlier.sh)
 export LEASEHOLD_EARLIER_BINARY LEASEHOLD_BINARY="${CARGO_TARGET_DIR:-$PWD/target}/debug/leasehold"

@@ -91,7 +91,14 @@ pub async fn start(store: Arc<dyn SharedStore>, start: Start) -> Result<RunningN
     tasks.spawn(peers::accept(Arc::clone(&peers), listener));
     match peers.is_reached_at_own_address().await {
         Ok(true) => {}
-        Ok(false) => return Err(StartError::AddressTaken(shared.address.to_string())),
+        Ok(false) => {
+            // It has joined: the others are not to wait for it, nor for what it may have taken.
+            let taken = StartError::AddressTaken(shared.address.to_string());
+            let node = RunningNode { entrance: Entrance(shared), tasks };
+            node.drain();
+            node.end().await;
+            return Err(taken);
+        }
         Err(error) => tracing::warn!(
             target: "leasehold::cluster",
             "this node cannot reach itself at {}, the address that it advertises ({error}): \

@@ -282,6 +282,11 @@ fn an_address_that_is_taken_or_leads_nowhere_is_told_of() {
             "another node answers at {taken}, the address that this one advertises: every node needs an address of its own"
         ),
     );
+    // It had joined to find that out, and leaves nothing behind.
+    let output = output_of(leasehold().args(["cluster", "status", "--store", &sound.store(), "--json"]));
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let nodes = status["nodes"].as_array().unwrap();
+    assert_eq!(nodes.iter().filter(|node| node["state"] == "alive").count(), 1, "{status}");
     refused_with(
         Launch::with(&["--listen", "127.0.0.1:0", "--store", &sound.store(), "--peer-listen", "0.0.0.0:0"]),
         "advertise",
