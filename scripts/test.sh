@@ -3,6 +3,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# A shell ignores interrupts in what it starts in the background, and so does nohup with hang-ups; tests of signals want them all.
+if [ -z "${LEASEHOLD_SIGNALS:-}" ] && env --default-signal true 2>/dev/null; then
+    LEASEHOLD_SIGNALS=default exec env --default-signal scripts/test.sh "$@"
+fi
+
 started=$(date +%s)
 log=$(mktemp)
 # Runs a stage, adds what it says to the log, and notes how long it took.

@@ -68,6 +68,31 @@ fn what_cannot_be_with_claims_and_locks_is_rejected() {
     println!("history: {} bad histories of claims and locks rejected", bad.len());
 }
 
+/// A relay asked again after its owner died: others saw the holder before the position of the holder's own answer.
+#[test]
+fn a_holder_that_was_still_asking_may_be_shown_before_its_own_answer() {
+    let rules = Rules { asks_repeat: true, ..RULES };
+    let shown = "b 70-90 view-lock j -> lock-of c token=2 @2.4\n";
+    let refused = "b 70-90 lock j b ttl=100 -> locked-by c @2.4\n";
+    for seen in [shown, refused] {
+        let text = format!(
+            "a 0-10 lock j a ttl=100 -> acquired token=1 @1.2\n\
+             c 20-95 lock j c ttl=100 -> acquired token=2 @2.6\n\
+             a 30-40 unlock j a -> ?\n\
+             {seen}"
+        );
+        let history = parse(&text).unwrap();
+        assert!(search(&history, RULES).is_err(), "by itself no caller asks again");
+        search(&history, rules).unwrap_or_else(|contradiction| panic!("{seen}: {contradiction}"));
+        // Before it asked, it cannot have been the holder.
+        let early = parse(&text.replace("70-90", "12-15").replace("c 20-95", "c 20-30")).unwrap();
+        assert!(search(&early, rules).is_err(), "{seen}: shown before it asked");
+    }
+    // Another token is another grant.
+    let text = format!("c 20-95 lock j c ttl=100 -> acquired token=3 @2.6\n{shown}");
+    assert!(search(&parse(&text).unwrap(), rules).is_err());
+}
+
 /// A search that gives up has shown nothing, and says so.
 #[test]
 fn a_search_that_gets_too_wide_is_a_failure() {

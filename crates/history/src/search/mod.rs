@@ -24,7 +24,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::order::{self, Witness};
-use crate::{Call, Contradiction, End, HeardAnswer, Kind, Op, Outcome, Status};
+use crate::{Call, Contradiction, End, HeardAnswer, Kind, Op, Outcome, Status, Taken};
 use world::{Possible, Since};
 
 /// Settings of the service that are known beforehand.
@@ -35,7 +35,7 @@ pub struct Rules {
     /// The search gives up past this many worlds at once.
     pub worlds_max: usize,
     /// A relay may have asked again: its answer then tells of a grant that was made before the answer's position, when
-    /// other slots were free.
+    /// other slots were free, and others may have seen the holder before that position.
     pub asks_repeat: bool,
 }
 
@@ -77,9 +77,29 @@ pub fn search(history: &[Op], rules: Rules) -> Result<Searched, Contradiction> {
     }
     for (_, mut walk) in by_resource {
         searched.unknown += walk.unheard.len();
-        walk.run(&mut searched)?;
+        while let Err(contradiction) = walk.run(&mut searched) {
+            if !rules.asks_repeat || !walk.bring_forward(contradiction.op) {
+                return Err(contradiction);
+            }
+        }
     }
     Ok(searched)
+}
+
+/// Returns whether an answer shows that this call has the lock.
+fn shows(answer: &Op, lock: &Op) -> bool {
+    let Call::Lock { client, .. } = &lock.call else { return false };
+    let Outcome::Answered { answer: HeardAnswer::Locked { token, how: Taken::Acquired { .. } }, .. } = &lock.outcome
+    else {
+        return false;
+    };
+    match &answer.outcome {
+        Outcome::Answered { answer: HeardAnswer::LockSeen { holder: Some((shown, seen)), .. }, .. } => {
+            shown == client && seen == token
+        }
+        Outcome::Answered { answer: HeardAnswer::LockedBy { holder, .. }, .. } => holder == client,
+        _ => false,
+    }
 }
 
 /// The last place along the witness that mentions each claim.
@@ -135,22 +155,29 @@ struct Known<'a> {
 
 impl<'a> Walk<'a> {
     fn new(history: &'a [Op], rules: Rules, kind: Kind) -> Self {
-        let known = Known {
-            history,
-            rules,
-            told: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            open: BTreeMap::new(),
-        };
-        Walk { kind, witness: Vec::new(), unheard: Vec::new(), known }
+        Walk { kind, witness: Vec::new(), unheard: Vec::new(), known: Known::new(history, rules) }
+    }
+
+    /// Where an answer shows the holder of a lock before the position of the holder's own answer, and the holder was still
+    /// asking, the grant may have been made before, and asked for again. Returns whether there is one to bring forward.
+    fn bring_forward(&mut self, shown: usize) -> bool {
+        let history = self.known.history;
+        let Some(place) = self.witness.iter().position(|one| one.op == shown) else { return false };
+        let Outcome::Answered { end_us, .. } = history[shown].outcome else { return false };
+        let is_it = |one: &Witness| history[one.op].start_us <= end_us && shows(&history[shown], &history[one.op]);
+        let Some(later) = self.witness[place + 1..].iter().position(is_it) else { return false };
+        let by_us = self.witness[place].by_us;
+        let granted = self.witness.remove(place + 1 + later);
+        self.witness.insert(place, Witness { by_us, ..granted });
+        true
     }
 
     fn run(&mut self, searched: &mut Searched) -> Result<(), Contradiction> {
         let mut worlds = BTreeSet::from([Possible::new(self.kind)]);
+        self.known = Known::new(self.known.history, self.known.rules);
         self.unheard.sort_by_key(|&n| self.known.history[n].start_us);
-        let mut unheard = std::mem::take(&mut self.unheard).into_iter().peekable();
-        let witness = std::mem::take(&mut self.witness);
+        let mut unheard = self.unheard.clone().into_iter().peekable();
+        let witness = self.witness.clone();
         let mentions = last_mentions(self.known.history, &witness);
         for (place, one) in witness.into_iter().enumerate() {
             let op = &self.known.history[one.op];
@@ -190,6 +217,11 @@ impl<'a> Walk<'a> {
 }
 
 impl<'a> Known<'a> {
+    fn new(history: &'a [Op], rules: Rules) -> Self {
+        let (told, keys) = (BTreeMap::new(), BTreeMap::new());
+        Known { history, rules, told, keys, ended: BTreeMap::new(), open: BTreeMap::new() }
+    }
+
     /// The worlds in which this answer is true, in their state after it.
     fn those_with(
         &self,
