@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use leasehold_cluster::store::{Life, Shelf};
-use leasehold_cluster::{Birth, Config, Done, Draw, Node, NodeId, Op, Out, Partitions, SharedError, claim_id};
-use leasehold_engine::{Acquire, Command, Limits, Options, Patience, Quota, ResourceKey, Wall};
-use leasehold_journal::{Clocks, PartitionLimits};
+use leasehold_cluster::{Done, Draw, Node, NodeId, Op, Out, Partitions, SharedError};
+use leasehold_engine::{Command, ResourceKey, Wall};
+use leasehold_journal::Clocks;
+
+use super::common;
 
 const APPEND_US: u64 = 3_000;
 const TICK_US: u64 = 10_000;
@@ -34,22 +36,7 @@ struct Loop {
 
 impl Loop {
     fn new(back_us: fn(u64) -> u64) -> Loop {
-        let config = Config {
-            address: "m0".into(),
-            birth: Birth { partitions: Partitions::new(4), format: 1, secret: [1; 32] },
-            limits: Limits::default(),
-            partition_limits: PartitionLimits {
-                callers_max: 1_000,
-                store_timeout_us: 10_000_000,
-                backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
-            },
-            node_ttl_us: 3_000_000,
-            settle_us: 0,
-            beat_us: 1_000_000,
-            look_us: 200_000,
-            checkpoint_every: 1_000_000,
-            forget_us: 60_000_000,
-        };
+        let config = common::config("m0".into(), 4);
         let node = Node::new(config, Draw(Box::new(|| 7)));
         let (shelf, events) = (Shelf::default(), BTreeMap::new());
         let mut it =
@@ -125,21 +112,9 @@ impl Loop {
 
 /// Each caller has a lock of its own and takes it again and again.
 fn renewal(caller: u64, number: u64) -> (u32, Command) {
-    let resource = ResourceKey::Lock(format!("lock-{caller}").into());
-    let partition = Partitions::new(4).expect("a power of two").of(&resource);
-    let command = Command::Acquire(Box::new(Acquire {
-        id: claim_id(&resource, u128::from(number)),
-        resource,
-        ttl_us: 60_000_000,
-        patience: Patience::For { wait_us: 0 },
-        client: Some("client".into()),
-        principal: None,
-        key: None,
-        metadata: None,
-        quota: Quota::NONE,
-        options: Options::default(),
-    }));
-    (partition, command)
+    let name = format!("lock-{caller}");
+    let partition = Partitions::new(4).expect("a power of two").of(&ResourceKey::Lock(name.as_str().into()));
+    (partition, common::lock(&name, number))
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use leasehold_cluster::store::{Life, Shelf};
 use leasehold_cluster::{
-    Birth, CheckpointId, Config, Done, Draw, Message, Node, NodeId, Op, Out, Partitions, PeerAddress, Reign,
-    SharedError, claim_id,
+    CheckpointId, Config, Done, Draw, Message, Node, NodeId, Op, Out, PeerAddress, Reign, SharedError,
 };
-use leasehold_engine::{Acquire, Command, Limits, Options, Patience, Quota, ResourceKey, Wall};
-use leasehold_journal::{Clocks, PartitionLimits};
+use leasehold_engine::Wall;
+use leasehold_journal::Clocks;
 
+use super::common;
+
+const NODE_TTL_US: u64 = 60_000_000;
 const TICK_US: u64 = 10_000;
 const LINK: u64 = 1;
 
@@ -27,6 +29,9 @@ struct Stage {
     answers: usize,
     went_back: usize,
     has_ended: bool,
+    /// Nodes that are added get links to the others.
+    has_links: bool,
+    is_stopped: Vec<bool>,
 }
 
 impl Stage {
@@ -42,6 +47,8 @@ impl Stage {
             answers: 0,
             went_back: 0,
             has_ended: false,
+            has_links: true,
+            is_stopped: Vec::new(),
         };
         for number in 0..nodes {
             stage.add(number, look_us);
@@ -51,29 +58,15 @@ impl Stage {
     }
 
     fn add(&mut self, number: usize, look_us: u64) {
-        let config = Config {
-            address: address(number),
-            birth: Birth { partitions: Partitions::new(1), format: leasehold_cluster::format::FORMAT, secret: [1; 32] },
-            limits: Limits::default(),
-            partition_limits: PartitionLimits {
-                callers_max: 1_000,
-                store_timeout_us: 10_000_000,
-                backlog_bytes_max: PartitionLimits::BACKLOG_BYTES_MAX,
-            },
-            node_ttl_us: 60_000_000,
-            settle_us: 0,
-            beat_us: 1_000_000,
-            look_us,
-            checkpoint_every: 1_000_000,
-            forget_us: 60_000_000,
-        };
+        let config = Config { look_us, node_ttl_us: NODE_TTL_US, ..common::config(address(number), 1) };
         let mut drawn = 1_000 * (number as u128 + 1);
         let draw = Draw(Box::new(move || {
             drawn += 1;
             drawn
         }));
         self.nodes.push(Node::new(config, draw));
-        for other in 0..number {
+        self.is_stopped.push(false);
+        for other in (0..number).filter(|_| self.has_links).collect::<Vec<_>>() {
             self.drive(number, |node, clocks| node.handle_link(clocks, &address(other), Some(LINK)));
             self.drive(other, |node, clocks| node.handle_link(clocks, &address(number), Some(LINK)));
         }
@@ -83,7 +76,7 @@ impl Stage {
         let end_us = self.now_us + us;
         while self.now_us < end_us {
             self.now_us += TICK_US;
-            for n in 0..self.nodes.len() {
+            for n in (0..self.nodes.len()).filter(|n| !self.is_stopped[*n]).collect::<Vec<_>>() {
                 self.drive(n, Node::tick);
             }
             self.deliver();
@@ -94,7 +87,9 @@ impl Stage {
         while !self.sent.is_empty() {
             for (from, to, message) in std::mem::take(&mut self.sent) {
                 let to = (0..self.nodes.len()).find(|n| address(*n) == to).expect("one of these nodes");
-                self.drive(to, |node, clocks| node.handle_message(clocks, &address(from), LINK, message));
+                if !self.is_stopped[to] {
+                    self.drive(to, |node, clocks| node.handle_message(clocks, &address(from), LINK, message));
+                }
             }
         }
     }
@@ -129,7 +124,8 @@ impl Stage {
     }
 
     fn call(&mut self, n: usize, caller: u64) {
-        self.drive(n, |node, clocks| node.call(clocks, caller, 0, lock(caller).into()));
+        let asked = common::lock(&format!("lock-{caller}"), caller);
+        self.drive(n, |node, clocks| node.call(clocks, caller, 0, asked.into()));
         self.deliver();
     }
 
@@ -141,22 +137,6 @@ impl Stage {
 
 fn address(number: usize) -> PeerAddress {
     format!("m{number}").into()
-}
-
-fn lock(number: u64) -> Command {
-    let resource = ResourceKey::Lock(format!("lock-{number}").into());
-    Command::Acquire(Box::new(Acquire {
-        id: claim_id(&resource, u128::from(number)),
-        resource,
-        ttl_us: 3_600_000_000,
-        patience: Patience::For { wait_us: 0 },
-        client: Some("client".into()),
-        principal: None,
-        key: None,
-        metadata: None,
-        quota: Quota::NONE,
-        options: Options::default(),
-    }))
 }
 
 #[test]
@@ -173,7 +153,7 @@ fn a_draining_node_that_alone_knows_of_a_lost_past_tells_before_it_ends() {
     stage.pass(3_000_000);
     assert!(stage.went_back > 0, "it has noticed");
     for _ in 0..3 {
-        assert!(!stage.has_ended, "it ended and has told nobody");
+        assert!(!stage.has_ended, "it ended and has not told");
         stage.hear(0, |_, _| Err(SharedError::Away("late".to_owned())));
         stage.pass(3_000_000);
     }
@@ -240,4 +220,38 @@ fn a_partition_of_a_node_that_ends_is_served_and_known_elsewhere_at_once() {
     let other = 3 - owner - next;
     let known = stage.nodes[other].map().unwrap().owners[0].value.node;
     assert_eq!(known, life, "node {other} does not know that node {next} serves");
+}
+
+/// How long the others wait for a node that says nothing any more, from its last beat.
+fn silent_for_us(stage: &mut Stage, silent: usize) -> u64 {
+    let life = stage.nodes[silent].life().unwrap();
+    stage.is_stopped[silent] = true;
+    let since_us = stage.now_us;
+    while stage.shelf.map().unwrap().is_alive(life) {
+        stage.pass(TICK_US);
+        assert!(stage.now_us < since_us + 2 * NODE_TTL_US, "it is never buried");
+    }
+    stage.now_us - since_us
+}
+
+#[test]
+fn a_node_whose_links_are_lost_is_waited_for_half_as_long() {
+    // A beat before, and the other in line after it.
+    let (least_us, most_us) = (NODE_TTL_US - 2_000_000, NODE_TTL_US + 2_000_000);
+    let mut linked = Stage::new(2, 200_000);
+    let took_us = silent_for_us(&mut linked, 1);
+    assert!((least_us..most_us).contains(&took_us), "with a link: {took_us} us");
+
+    let mut lost = Stage::new(2, 200_000);
+    lost.drive(0, |node, clocks| node.handle_link(clocks, &address(1), None));
+    let took_us = silent_for_us(&mut lost, 1);
+    assert!((least_us / 2..most_us / 2).contains(&took_us), "with a link that is lost: {took_us} us");
+
+    // An address that never led anywhere says nothing of its node.
+    let mut never = Stage::new(1, 200_000);
+    never.has_links = false;
+    never.add(1, 200_000);
+    never.pass(2_000_000);
+    let took_us = silent_for_us(&mut never, 1);
+    assert!((least_us..most_us).contains(&took_us), "without a link: {took_us} us");
 }

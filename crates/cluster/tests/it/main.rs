@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
+mod common;
 mod conformance;
 mod gather;
 mod instants;

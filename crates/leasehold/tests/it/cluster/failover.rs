@@ -169,13 +169,10 @@ fn leases_live_through_ten_failovers() {
             left = Some((target, since));
         }
     }
-    while let Some((target, since)) = &left {
-        if has_ended(&world, target, *since, without_owner) {
-            ended += 1;
-            left = None;
-        } else {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+    if let Some((target, since)) = left {
+        let ends = || has_ended(&world, &target, since, without_owner).then_some(());
+        until("the lease that is not renewed ends", 2 * LEFT_TTL + without_owner, ends);
+        ended += 1;
     }
     report(format_args!(
         "cluster: {failovers} failovers, a renewed lease kept its token, {ended} that were not renewed ended in time; first answer \
