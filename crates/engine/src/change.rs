@@ -202,44 +202,48 @@ pub struct IdempotencyKey {
     pub fingerprint: u64,
 }
 
-/// How a claim ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Ending {
-    /// Its holder gave it back.
-    Released,
-    /// Its lease ran out.
-    Expired,
-    /// An operator or another caller ended it, waiting or active.
-    Revoked,
-    /// As revoked, in the words of the deployed claims service.
-    Aborted,
-    /// As revoked, in the words of the deployed claims service; also a waiter whose caller left.
-    Withdrawn,
-    /// It waited for as long as its caller had asked for.
-    TimedOut,
-    /// Its pool was deleted.
-    Deleted,
-    /// It was granted, but its caller could not be told. It counts as if it had never existed, and so does its
-    /// idempotency key.
-    HandedBack,
-    /// A lock whose last holder did not come back was taken by another client.
-    Superseded,
+/// Declares `Ending`: a new one is in every table as soon as it is here.
+macro_rules! endings {
+    ($($(#[$doc:meta])+ $name:ident => $word:literal,)+) => {
+        /// How a claim ended.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        pub enum Ending {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Ending {
+            /// All endings, in the order of arrays by ending.
+            pub const ALL: [Ending; [$($word),+].len()] = [$(Ending::$name),+];
+
+            /// The ending in one word, as claims and events show it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Ending::$name => $word,)+
+                }
+            }
+        }
+    };
 }
 
-impl Ending {
-    /// The ending in one word, as claims and events show it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Ending::Released => "released",
-            Ending::Expired => "expired",
-            Ending::Revoked => "revoked",
-            Ending::Aborted => "aborted",
-            Ending::Withdrawn => "withdrawn",
-            Ending::TimedOut => "timed_out",
-            Ending::Deleted => "deleted",
-            Ending::HandedBack => "handed_back",
-            Ending::Superseded => "superseded",
-        }
-    }
+endings! {
+    /// Its holder gave it back.
+    Released => "released",
+    /// Its lease ran out.
+    Expired => "expired",
+    /// An operator or another caller ended it, waiting or active.
+    Revoked => "revoked",
+    /// As revoked, in the words of the deployed claims service.
+    Aborted => "aborted",
+    /// As revoked, in the words of the deployed claims service; also a waiter whose caller left.
+    Withdrawn => "withdrawn",
+    /// It waited for as long as its caller had asked for.
+    TimedOut => "timed_out",
+    /// Its pool was deleted.
+    Deleted => "deleted",
+    /// It was granted, but its caller could not be told. It counts as if it had never existed, and so does its
+    /// idempotency key.
+    HandedBack => "handed_back",
+    /// A lock whose last holder did not come back was taken by another client.
+    Superseded => "superseded",
 }

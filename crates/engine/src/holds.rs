@@ -72,7 +72,7 @@ impl Outlook {
         if self.rests_us.is_empty() {
             return self.mean_us.saturating_mul(ahead + 1) / self.capacity;
         }
-        // Everyone holds for the mean, so that slots come free in turn, round after round.
+        // Every claim is held for the mean time, so that slots come free in turn, round after round.
         let slots = self.rests_us.len() as u64;
         let rest_us = usize::try_from(ahead % slots).map_or(0, |nth| self.rests_us[nth]);
         rest_us.saturating_add(self.mean_us.saturating_mul(ahead / slots))

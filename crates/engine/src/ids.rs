@@ -20,7 +20,7 @@ impl Kind {
     pub const ALL: [Kind; 3] = [Kind::Pool, Kind::Claim, Kind::Lock];
 
     /// The word for metrics and events.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Kind::Pool => "pool",
             Kind::Claim => "claim",

@@ -105,9 +105,8 @@ pub use holds::Holds;
 pub use ids::{ClaimId, Kind, ResourceKey, Token};
 pub use limits::Limits;
 pub use reply::{
-    Answer, ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, HoldingView,
-    LeaseView, LockHolder, LockNews, LockView, PlaceView, QUEUE_SHOWN, Refusal, Reply, ResourcePage, ResourceView,
-    Spent,
+    Answer, ClaimPage, ClaimStatus, ClaimView, History, Holder, HoldingView, LeaseView, LockHolder, LockNews, LockView,
+    PlaceView, Refusal, Reply, ResourcePage, ResourceView, Spent,
 };
 pub use state::bytes;
 pub use survey::{FenceView, HolderLine, HolderState, Inspection, ResourceLine, ResourceState, SurveyPage, WaiterLine};

@@ -9,6 +9,25 @@ pub const DURATION_MAX_US: u64 = 1_000_000_000 * 1_000_000;
 /// The most slots of one resource that may be out of service one by one. A grant looks at all of them.
 pub const OUT_OF_SERVICE_MAX: usize = 1_000;
 
+/// How much of a queue a view of a resource shows.
+pub const QUEUE_SHOWN: usize = 1_000;
+
+/// How many holders a view of a resource shows.
+pub const HOLDERS_SHOWN: usize = 1_000;
+
+/// How many holders a waiting claim shows. Lists have a thousand claims, so this number bounds their size.
+pub const HOLDERS_SHOWN_TO_WAITERS: usize = 16;
+
+/// Holders of one resource that a survey looks at and an inspection shows. Pools are that large only where an operator
+/// allowed it.
+pub const SURVEYED_HOLDERS_MAX: usize = 1_000;
+
+/// Waiters of one resource that a search looks at.
+pub const SURVEYED_WAITERS_MAX: usize = 1_000;
+
+/// How much of a queue an inspection shows.
+pub const INSPECTED_QUEUE_MAX: usize = 100;
+
 /// The bounds that an operator may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -32,6 +51,7 @@ pub struct Limits {
     pub due_per_step: usize,
 }
 
+/// The defaults of the settings that the engine keeps, and bounds that no operator sets.
 impl Default for Limits {
     fn default() -> Self {
         Limits {

@@ -130,13 +130,6 @@ pub struct ResourceView {
     pub fittings: Option<Box<FittingsView>>,
 }
 
-/// How much of a queue a view of a resource shows.
-pub const QUEUE_SHOWN: usize = 1_000;
-/// How many holders a view of a resource shows.
-pub const HOLDERS_SHOWN: usize = 1_000;
-/// How many holders a waiting claim shows. Lists have a thousand claims, so this number bounds their size.
-pub const HOLDERS_SHOWN_TO_WAITERS: usize = 16;
-
 /// A holder or a waiter of a claimed resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -431,8 +424,8 @@ pub enum Refusal {
         /// Its ending.
         how: Ending,
     },
-    /// A node of a cluster asked again for a claim whose caller had heard nothing, and the claim was granted and has ended
-    /// since. Nothing is held: the caller may ask anew.
+    /// A node of a cluster asked again for a claim whose caller had heard nothing, and the claim was granted and has
+    /// ended since. Nothing is held: the caller may ask anew.
     EndedUntold {
         /// Its ending.
         how: Ending,

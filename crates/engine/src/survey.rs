@@ -10,15 +10,9 @@ use std::sync::Arc;
 use crate::fact::Status;
 use crate::fittings::{OutOfServiceView, PauseView};
 use crate::ids::{ClaimId, Kind, ResourceKey, Token};
+use crate::limits::{INSPECTED_QUEUE_MAX, SURVEYED_HOLDERS_MAX, SURVEYED_WAITERS_MAX};
 use crate::state::{Cix, Claim, Rix, State};
 use crate::time::{Moment, Wall};
-
-/// Holders of one resource that are looked at or shown. Pools are that large only where an operator allowed it.
-const HOLDERS_MAX: usize = 1_000;
-/// Waiters of one resource that a search looks at.
-const WAITERS_MAX: usize = 1_000;
-/// How much of a queue an inspection shows.
-const QUEUE_MAX: usize = 100;
 
 /// How a resource stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -249,11 +243,11 @@ impl State {
                 let mut line = self.line(now, rix);
                 if with_texts {
                     line.texts = self.texts(rix);
-                    looked_at += (self.resources[rix].waiting as usize).min(WAITERS_MAX);
+                    looked_at += (self.resources[rix].waiting as usize).min(SURVEYED_WAITERS_MAX);
                 }
                 lines.push(line);
             }
-            looked_at += 1 + (self.resources[rix].slots.used() as usize).min(HOLDERS_MAX);
+            looked_at += 1 + (self.resources[rix].slots.used() as usize).min(SURVEYED_HOLDERS_MAX);
             if looked_at >= scan_max {
                 return SurveyPage { lines, now, next: Some(key.clone()) };
             }
@@ -267,7 +261,12 @@ impl State {
             line: self.line(now, rix),
             configured: resource.configured,
             latest_token: resource.last_token,
-            holders: resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| self.holder_line(now, cix)).collect(),
+            holders: resource
+                .slots
+                .iter()
+                .take(SURVEYED_HOLDERS_MAX)
+                .map(|(_, cix)| self.holder_line(now, cix))
+                .collect(),
             queue: self.waiter_lines(now, rix),
             out_of_service: resource.fittings().map_or(Vec::new(), |fittings| fittings.view(now.at).out_of_service),
         }
@@ -284,7 +283,7 @@ impl State {
             _ if resource.slots.used() > 0 => ResourceState::Held,
             _ => ResourceState::Free,
         };
-        let holders = resource.slots.iter().take(HOLDERS_MAX).map(|(_, cix)| (self.claims[cix].due_at(), cix));
+        let holders = resource.slots.iter().take(SURVEYED_HOLDERS_MAX).map(|(_, cix)| (self.claims[cix].due_at(), cix));
         let first_due = holders.min_by_key(|&(due_at, _)| due_at).filter(|&(due_at, _)| due_at != crate::Time::NEVER);
         ResourceLine {
             resource: resource.key.clone(),
@@ -336,7 +335,7 @@ impl State {
 
     fn waiter_lines(&self, now: Moment, rix: Rix) -> Vec<WaiterLine> {
         let outlook = self.outlook(now, rix);
-        let waiters = (1..).zip(self.queue(rix).take(QUEUE_MAX));
+        let waiters = (1..).zip(self.queue(rix).take(INSPECTED_QUEUE_MAX));
         let line = |(position, cix): (u32, Cix)| {
             let claim = &self.claims[cix];
             let (id, metadata) = self.shown_of(claim);
@@ -356,8 +355,8 @@ impl State {
 
     /// The texts that a search looks into. Only references to them are taken while the engine serves no other caller.
     fn texts(&self, rix: Rix) -> Vec<Arc<str>> {
-        let holders = self.resources[rix].slots.iter().take(HOLDERS_MAX).map(|(_, cix)| cix);
-        let claims = holders.chain(self.queue(rix).take(WAITERS_MAX)).map(|cix| &self.claims[cix]);
+        let holders = self.resources[rix].slots.iter().take(SURVEYED_HOLDERS_MAX).map(|(_, cix)| cix);
+        let claims = holders.chain(self.queue(rix).take(SURVEYED_WAITERS_MAX)).map(|cix| &self.claims[cix]);
         let metadata = |claim: &Claim| claim.extra.as_deref().and_then(|extra| extra.metadata.clone());
         let of = |claim| {
             [Claim::client(claim).cloned(), claim.holder().cloned(), claim.principal().cloned(), metadata(claim)]

@@ -9,9 +9,10 @@ use crate::fact::Status;
 use crate::fittings::{NamedSlot, OutOfServiceView, PauseView, SlotView};
 use crate::holds::{self, Outlook};
 use crate::ids::{Kind, ResourceKey, Token};
+use crate::limits::{HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, QUEUE_SHOWN};
 use crate::reply::{
-    ClaimPage, ClaimStatus, ClaimView, HOLDERS_SHOWN, HOLDERS_SHOWN_TO_WAITERS, History, Holder, HoldingView,
-    LeaseView, LockHolder, LockView, PlaceView, QUEUE_SHOWN, Reply, ResourcePage, ResourceView,
+    ClaimPage, ClaimStatus, ClaimView, History, Holder, HoldingView, LeaseView, LockHolder, LockView, PlaceView, Reply,
+    ResourcePage, ResourceView,
 };
 use crate::state::{Cix, Claim, Rix, State, default_capacity};
 use crate::time::{Moment, Wall};
@@ -288,8 +289,8 @@ impl State {
         ResourcePage { resources, next: None }
     }
 
-    /// A claimed resource exists for callers while it is configured, paused, held or waited for, but not while only ended
-    /// claims remember it.
+    /// A claimed resource exists for callers while it is configured, paused, held or waited for, but not while only
+    /// ended claims remember it.
     pub(crate) fn is_shown(&self, rix: Rix) -> bool {
         let resource = &self.resources[rix];
         resource.configured || resource.slots.used() > 0 || resource.waiting > 0 || resource.fittings().is_some()

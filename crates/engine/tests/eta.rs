@@ -87,7 +87,7 @@ impl Rig {
         }
     }
 
-    /// Everyone in the queue is told when it may expect a slot.
+    /// Every waiter in the queue is told when it may expect a slot.
     fn tell(&mut self) {
         let Reply::Inspection(inspection) = self.ask(Command::Inspect { resource: POOL }) else { panic!("no view") };
         for waiter in inspection.queue {

@@ -1,5 +1,5 @@
-//! Bugs on purpose that no simulation can show, as they are about files: the test of the binary that guards against each
-//! of them must find it (`scripts/planted.sh`). Without the feature `planted-in-binary` none can be armed.
+//! Bugs on purpose that no simulation can show, as they are about files: the test of the binary that guards against
+//! each of them must find it (`scripts/planted.sh`). Without the feature `planted-in-binary` none can be armed.
 
 /// A bug that the variable `PLANTED_BUG` arms by its name. (Tests take variables of ours out of the environment of the
 /// binary.)

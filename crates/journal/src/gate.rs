@@ -1,5 +1,5 @@
-//! The gate holds every answer, also a read or a refusal, until the changes it depends on are durable and, in a cluster,
-//! until a proof that began after the answer was decided has shown that this was still its owner.
+//! The gate holds every answer, also a read or a refusal, until the changes it depends on are durable and, in a
+//! cluster, until a proof that began after the answer was decided has shown that this was still its owner.
 //!
 //! Positions and proofs enter in order, so a queue is enough, and answers leave in the order in which they were said.
 

@@ -3,9 +3,9 @@
 //! of every value that can have been used: a token must not be given out twice, and a former holder that a token fenced
 //! off stays fenced off.
 //!
-//! Time says how far: no server grants a slot every microsecond, or starts every millisecond, for long. So the clock's
-//! microseconds since 1970 are above every token, also when one backup is restored twice, and that lasts until the year
-//! 2255. The clock may be wrong, so there is a least distance too.
+//! The length of the jump comes from the clock. No server grants a slot every microsecond for long, or starts every
+//! millisecond. So the microseconds since 1970 are above every token that was minted, also when one backup is restored
+//! twice; that holds until the year 2255. The clock may be wrong, so a jump has a minimum as well.
 
 use leasehold_engine::{Token, Wall};
 

@@ -22,6 +22,7 @@ mod armed;
 mod gate;
 mod ids;
 mod jump;
+mod limits;
 mod partition;
 mod prune;
 pub mod record;
@@ -32,9 +33,10 @@ pub mod store;
 pub use gate::Gate;
 pub use ids::{Epoch, Position};
 pub use jump::{EPOCHS_SKIPPED, TOKENS_SKIPPED, first_epoch_after, last_token_lost};
+pub use limits::PartitionLimits;
 pub use partition::{
-    Callers, CheckpointStart, Clocks, Denial, Happened, Orphans, Partition, PartitionLimits, Request, STRETCH_MAX_US,
-    ServiceClock, TICK_US, Ticket, Told,
+    Callers, CheckpointStart, Clocks, Denial, Happened, Orphans, Partition, Request, STRETCH_MAX_US, ServiceClock,
+    TICK_US, Ticket, Told,
 };
 pub use prune::{Candidate, Picked, Pruned, pick, prune};
 pub use record::{Batch, BatchWriter, ChunkWriter};

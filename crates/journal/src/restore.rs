@@ -1,6 +1,6 @@
 //! Makes a backup the data of a server again. After the backup was made, tokens may have been minted and owners may
-//! have come and gone of which it knows nothing, so both counters jump (`jump.rs`). Everything else is as it was: leases
-//! have the time left that they had, as after a long stop.
+//! have come and gone of which it knows nothing, so both counters jump (`jump.rs`). Everything else is as it was:
+//! leases have the time left that they had, as after a long stop.
 
 use std::path::Path;
 
@@ -66,8 +66,8 @@ pub fn restore(
     Ok(Restored { examined, epoch, last_token, replaced })
 }
 
-/// The token that the counter of a restored backup goes on from, if there are tokens above it. `from` is the backup, for
-/// messages.
+/// The token that the counter of a restored backup goes on from, if there are tokens above it. `from` is the backup,
+/// for messages.
 pub fn raised_token(from: &Path, last: Token, wall: Wall) -> Result<Token, StoreError> {
     let raised = last_token_lost(last, wall).0;
     if raised > TOKEN_MAX - TOKENS_SKIPPED {

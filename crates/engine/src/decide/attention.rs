@@ -1,14 +1,14 @@
-//! Claims that no caller asks about any more. A waiting claim may have a `wait_ttl`: it is withdrawn when it was not asked
-//! about for that long. It may have to be confirmed: a grant made while no caller was parked on it is short until the
-//! claim is asked about.
+//! Claims that no caller asks about any more. A waiting claim may have a `wait_ttl`: it is withdrawn when it was not
+//! asked about for that long. It may have to be confirmed: a grant made while no caller was parked on it is short until
+//! the claim is asked about.
 //!
 //! ```text
 //!            asked            not written down           written down          wait_ttl after the last question,
 //!              │  < wait_ttl / 4      │  ≥ wait_ttl / 4        │              at most a quarter more: withdrawn
 //! ```
 //!
-//! A question is written down only when a quarter of the `wait_ttl` has passed since the last one that was, and then for
-//! a quarter longer. So polling costs at most four changes per `wait_ttl`, and no claim is withdrawn too early.
+//! A question is written down only when a quarter of the `wait_ttl` has passed since the last one that was, and then
+//! for a quarter longer. So polling costs at most four changes per `wait_ttl`, and no claim is withdrawn too early.
 
 use crate::change::Change;
 use crate::fact::Status;

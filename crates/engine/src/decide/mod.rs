@@ -146,8 +146,8 @@ impl Engine {
         self.commit(now, Change::Ended { claim, how }, out);
     }
 
-    /// Grants while there are both a free slot and a waiter. Afterwards no claim waits while a slot is free (L1), unless
-    /// the resource is paused.
+    /// Grants while there are both a free slot and a waiter. Afterwards no claim waits while a slot is free (L1),
+    /// unless the resource is paused.
     pub(crate) fn settle(&mut self, now: Moment, rix: Rix, out: &mut Outbox) {
         // The resource may have been dropped with its last claim. Its index is then unused or belongs to another
         // resource, and that one is settled already.

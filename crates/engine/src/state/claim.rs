@@ -59,7 +59,8 @@ pub(crate) struct Rare {
     /// The name that a lock's client signed on with.
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) particulars: Particulars,
-    /// A caller is parked on the waiting claim. No fact, as no caller outlives the process: the driver says so.
+    /// A caller is parked on the waiting claim. The driver sets it. It is part of no fact, because no parked caller
+    /// outlives the process.
     pub(crate) is_attended: bool,
 }
 

@@ -34,6 +34,7 @@ use parked::{ParkedCallers, Turn};
 pub use reign::Orphans;
 
 use crate::gate::Gate;
+use crate::limits::PartitionLimits;
 use crate::record::{Batch, BatchWriter};
 use crate::{Epoch, Position};
 
@@ -163,24 +164,6 @@ pub struct Happened {
     pub effect: Effect,
 }
 
-/// Bounds of a partition that are not the engine's.
-#[derive(Clone, Debug)]
-pub struct PartitionLimits {
-    /// Answers held or parked; past this number callers are turned away.
-    pub callers_max: usize,
-    /// How long an answer waits for the store.
-    pub store_timeout_us: u64,
-    /// The bytes that may wait in the batch being filled while an append hangs. Past this the partition takes nothing new
-    /// on; past twice as much it takes no command at all.
-    pub backlog_bytes_max: usize,
-}
-
-impl PartitionLimits {
-    /// A hundred thousand small changes: more than callers that wait for their answers make, as each waits for one. Until it is
-    /// written, a batch takes about five times its bytes, in the batch's buffer, its record and the store's copies.
-    pub const BACKLOG_BYTES_MAX: usize = 32 << 20;
-}
-
 /// Why nothing new is taken on, if it is not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room {
@@ -214,7 +197,7 @@ pub struct Partition<R> {
     is_journaled: bool,
     /// The batch being filled.
     batch: BatchWriter,
-    /// What a cluster asks of a partition; none of it in the embedded service.
+    /// The state that only a partition of a cluster needs; unused in the embedded service.
     reign: reign::Reign,
     /// The last change made, durable or not.
     head: Position,
@@ -507,8 +490,8 @@ impl<R> Partition<R> {
     pub fn begin_checkpoint(&mut self, clocks: Clocks) -> CheckpointStart {
         assert!(!self.has_changes(), "a checkpoint ends where a batch ends");
         self.engine.begin_snapshot();
-        // The next owner goes on from the last change or a mark of time, and neither may be as late as this clock: readers of
-        // the checkpoint must not be ahead of it.
+        // The next owner goes on from the last change or a mark of time, and neither may be as late as this clock:
+        // readers of the checkpoint must not be ahead of it.
         let is_shared = self.reign.is_shared;
         let at = if is_shared { self.marked_at } else { self.clock.at() };
         CheckpointStart { partition: self.number, upto: self.head, now: Moment { at, wall: clocks.wall } }

@@ -1,4 +1,4 @@
-//! What a cluster asks of a partition beside serving: proofs, orphans that are waited for, time marks for the beat,
+//! The duties of a partition in a cluster beside serving: proofs, orphans that are waited for, time marks for the beat,
 //! batches of bounded size, and an orderly or sudden end. The embedded service uses none of it.
 //!
 //! ```text
@@ -11,8 +11,9 @@ use std::collections::{BTreeSet, VecDeque};
 use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Change, ClaimId, Command, Engine, Moment, Time, Token, planted};
 
-use super::{Clocks, Denial, Partition, PartitionLimits, Request, Ticket};
+use super::{Clocks, Denial, Partition, Request, Ticket};
 use crate::jump::{TOKENS_SKIPPED, last_token_lost};
+use crate::limits::PartitionLimits;
 use crate::record::Batch;
 use crate::{Epoch, Position};
 
@@ -22,7 +23,7 @@ const BATCH_BYTES: usize = 512 << 10;
 /// Orphans are waited for no longer than this, in service time.
 const ORPHANS_US: u64 = 10_000_000;
 
-/// What becomes of callers that waited with a connection to the owner before.
+/// The fate of claims whose callers waited with a connection to the owner before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orphans {
     /// Their connections are gone: they are withdrawn at once.
@@ -90,8 +91,8 @@ impl<R> Partition<R> {
         partition
     }
 
-    /// The store lost changes of this partition in which tokens may have been given out. Before anything else is decided,
-    /// the counter jumps above all of them, in the first batch.
+    /// The store lost changes of this partition in which tokens may have been given out. Before anything else is
+    /// decided, the counter jumps above all of them, in the first batch.
     fn jump(&mut self, clocks: Clocks) {
         let now = self.now(clocks);
         let last = self.engine.last_token();
@@ -182,8 +183,9 @@ impl<R> Partition<R> {
         }
     }
 
-    /// A caller has asked again by another way, under the same id, and waits there by now. Its earlier call goes without
-    /// a trace, parked or with an answer that is held: if that answer cannot leave, nothing is handed back for it.
+    /// A caller has asked again by another way, under the same id, and waits there by now. Its earlier call goes
+    /// without a trace, parked or with an answer that is held: if that answer cannot leave, nothing is handed back for
+    /// it.
     pub fn supersede(&mut self, ticket: Option<Ticket>, id: Option<ClaimId>, is_its: impl Fn(&R) -> bool) {
         let parked = ticket.and_then(|ticket| self.parked.take(ticket)).map(|parked| parked.claim);
         let its = self.answers.held_mut().filter(|told| is_its(&told.to));

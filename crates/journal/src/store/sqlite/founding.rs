@@ -1,5 +1,5 @@
-//! A database that begins with a checkpoint: made of the state of a whole service that came from elsewhere. It is written
-//! in one go while no other process knows of it, so nothing in it has to be undone.
+//! A database that begins with a checkpoint: made of the state of a whole service that came from elsewhere. It is
+//! written in one go while no other process knows of it, so nothing in it has to be undone.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -107,8 +107,8 @@ impl NewDirectory {
     }
 }
 
-/// Marks the data of a directory as moved elsewhere, durably: no server starts on it from here on. `Fenced` when a server
-/// had it since it was opened in `epoch`.
+/// Marks the data of a directory as moved elsewhere, durably: no server starts on it from here on. `Fenced` when a
+/// server had it since it was opened in `epoch`.
 pub fn mark_moved(directory: &Path, partition: u32, epoch: Epoch, id: u128, other: &str) -> Result<(), StoreError> {
     let _lock = DirectoryLock::acquire(directory)?;
     let path = directory.join(DATABASE_FILE);

@@ -12,8 +12,8 @@ const APPLICATION_ID: i32 = 0x4c53_4844;
 /// The version of the tables. The records in them have their own.
 pub(super) const SCHEMA_VERSION: i32 = 1;
 
-/// In place of the version, of data that was moved elsewhere. Builds that know nothing of moves take it for the tables of
-/// a later one, and refuse it as well.
+/// In place of the version, of data that was moved elsewhere. Builds that know nothing of moves take it for the tables
+/// of a later one, and refuse it as well.
 const MOVED_VERSION: i32 = 1_000_000;
 
 /// How long to wait for another tool that has the database open.

@@ -56,9 +56,13 @@ impl Default for Upkeep {
 /// A sweep stops early when it has deleted this much.
 const SWEEP_BYTES: u64 = 1 << 20;
 
+/// Inserts a batch for the owner of the stream if it begins at the head. Otherwise the record is null, which the table
+/// refuses, and `OR IGNORE` makes nothing of that. `INSERT … SELECT` with the condition behind it says it more plainly,
+/// but SQLite then copies the batch through a table of its own, which it makes and drops for each append.
 const APPEND: &str = "
-    INSERT INTO batch (position, record) SELECT ?1, ?2
-    WHERE (SELECT epoch FROM stream) = ?3 AND ifnull((SELECT max(position) FROM batch), 0) = ?4";
+    INSERT OR IGNORE INTO batch (position, record) VALUES (?1, CASE
+        WHEN (SELECT epoch FROM stream) = ?3 AND ifnull((SELECT max(position) FROM batch), 0) = ?4 THEN ?2
+    END)";
 
 #[derive(Debug)]
 pub(super) struct SqliteStore {

@@ -1,8 +1,8 @@
 //! Watches that the open files are still those that the data directory names, and that none became shorter. SQLite goes
 //! on with files that were removed, replaced or cut, and its writes to them are gone with the process: a change that no
-//! restart would find must not be acknowledged. One check costs two calls of `statx`, so every append makes one. It asks
-//! for no times: a kernel that was asked for them gives the next write a time of its own, and then each `fdatasync` has
-//! the inode to write as well.
+//! restart would find must not be acknowledged. One check costs two calls of `statx`, so every append makes one. It
+//! asks for no times: a kernel that was asked for them gives the next write a time of its own, and then each
+//! `fdatasync` has the inode to write as well.
 //!
 //! A log that was cut looks like one that was never written, so a mark is left for the next start to find.
 
