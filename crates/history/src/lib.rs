@@ -16,6 +16,7 @@
 
 mod order;
 mod parse;
+mod print;
 mod row;
 mod search;
 mod walk;

@@ -141,6 +141,7 @@ fn answer(words: &Words<'_>) -> Result<HeardAnswer, String> {
         "ended" => HeardAnswer::Ended { claim: lease()?, how: end(&words.nth(2)?)? },
         "refused" => match &*words.nth(1)? {
             "waiting" => HeardAnswer::Refused { status: Status::Waiting },
+            "active" => HeardAnswer::Refused { status: Status::Active },
             how => HeardAnswer::Refused { status: Status::Ended(end(how)?) },
         },
         "no-claim" => HeardAnswer::NoClaim,

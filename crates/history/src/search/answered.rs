@@ -13,7 +13,7 @@ pub(super) type After = Result<Vec<Possible>, String>;
 impl Known<'_> {
     pub(super) fn answered(&self, world: Possible, one: Witness, answer: &HeardAnswer) -> After {
         match self.call(one.op).kind() {
-            _ if *answer == HeardAnswer::Malformed => Ok(vec![world]),
+            _ if *answer == HeardAnswer::Malformed || world.refused.contains(&one.op) => Ok(vec![world]),
             Kind::Pool => self.pool_answered(world, one, answer),
             Kind::Claim => self.claim_answered(world, one, answer),
             Kind::Lock => self.lock_answered(world, one, answer),

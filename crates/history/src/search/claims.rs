@@ -12,18 +12,18 @@ impl Known<'_> {
         let op = &self.history[one.op];
         match (&op.call, answer) {
             (Call::Claim { key, .. }, HeardAnswer::Active { claim, token }) => {
-                match key.as_deref().and_then(|key| world.keyed(self, key)) {
+                match world.asked_for(self, one.op, key.as_deref()) {
                     Some(n) => self.shown_active(named(world, n, claim)?, claim, *token, one.by_us),
                     None => self.made_active(world, one, claim, *token),
                 }
             }
             (Call::Claim { key, .. }, HeardAnswer::Waiting { lease }) => {
-                match key.as_deref().and_then(|key| world.keyed(self, key)) {
+                match world.asked_for(self, one.op, key.as_deref()) {
                     Some(n) => self.shown_waiting(named(world, n, lease)?, lease, None, one.by_us),
                     None => self.made_waiting(world, one, lease),
                 }
             }
-            (Call::Claim { key: Some(key), .. }, HeardAnswer::KeySpent) => self.spent(world, key, one.by_us),
+            (Call::Claim { key: Some(key), .. }, HeardAnswer::KeySpent) => self.spent(world, key, one),
             (Call::Update { claim, wish, .. }, HeardAnswer::Active { claim: told, token }) if claim == told => {
                 let mut worlds = self.shown_active(world, claim, *token, one.by_us)?;
                 if let Wish::Ttl { ttl_us } = wish {
@@ -200,7 +200,7 @@ impl Known<'_> {
             return if was == how { Ok(vec![world]) } else { Err(format!("{claim} was {was:?}, not {how:?}")) };
         }
         if world.find(claim).is_none() || how != End::Expired {
-            return Err(format!("{claim} is {how:?}, and nobody asked for that"));
+            return Err(format!("{claim} is {how:?}, and no call asked for that"));
         }
         let mut after = Vec::new();
         for mut world in self.in_which_active(world, claim, by_us) {

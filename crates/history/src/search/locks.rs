@@ -19,6 +19,12 @@ impl Known<'_> {
                     Ok(vec![world])
                 }
                 (Taken::Renewed, lock) => Err(format!("{client} renewed what {:?} holds", name(lock))),
+                (Taken::Acquired { .. }, Some(_)) if world.made_by(one.op).is_some() => {
+                    world.check_own(one.op, *token)?;
+                    world.claims[0].who = Who::Told(client.clone());
+                    world.show_token(0, *token)?;
+                    Ok(vec![world])
+                }
                 (Taken::Acquired { from }, lock) => {
                     self.may_take(client, from.as_deref(), lock, one.by_us)?;
                     let since = world.by(op.start_us);

@@ -13,6 +13,9 @@
 //!
 //! The search tries a call without an answer in every gap from the time it was sent to the time its process was gone
 //! (`silent`). A lease that may have run out counts as held until an answer shows that it is not.
+//!
+//! Behind a relay that asks again, a call with an answer is one without until its answer comes: it may have taken
+//! effect in every gap from the time it was sent, been handed back, and taken effect again.
 
 mod answered;
 mod claims;
@@ -24,7 +27,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::order::{self, Witness};
-use crate::{Call, Contradiction, End, HeardAnswer, Kind, Op, Outcome, Status, Taken};
+use crate::{Call, Contradiction, End, HeardAnswer, Kind, Op, Outcome, Status};
 use world::{Possible, Since};
 
 /// Settings of the service that are known beforehand.
@@ -34,8 +37,9 @@ pub struct Rules {
     pub grace_us: u64,
     /// The search gives up past this many worlds at once.
     pub worlds_max: usize,
-    /// A relay may have asked again: its answer then tells of a grant that was made before the answer's position, when
-    /// other slots were free, and others may have seen the holder before that position.
+    /// A relay may ask an owner again whose predecessor died before it answered. The call then takes effect when it was
+    /// asked first, and its answer has the position of the last time. This is believed only of calls that were under
+    /// way when an answer came that cannot be true otherwise.
     pub asks_repeat: bool,
 }
 
@@ -52,6 +56,8 @@ pub struct Searched {
     /// Calls without an answer that may have changed something.
     pub unknown: usize,
     pub resources: usize,
+    /// Resources whose answers can be true only if a call was asked again.
+    pub asked_again: usize,
     /// Worlds looked at.
     pub worlds: usize,
     /// Most of them at once.
@@ -78,28 +84,13 @@ pub fn search(history: &[Op], rules: Rules) -> Result<Searched, Contradiction> {
     for (_, mut walk) in by_resource {
         searched.unknown += walk.unheard.len();
         while let Err(contradiction) = walk.run(&mut searched) {
-            if !rules.asks_repeat || !walk.bring_forward(contradiction.op) {
+            if !rules.asks_repeat || !walk.ask_again(contradiction.op) {
                 return Err(contradiction);
             }
         }
+        searched.asked_again += usize::from(!walk.known.repeated.is_empty());
     }
     Ok(searched)
-}
-
-/// Returns whether an answer shows that this call has the lock.
-fn shows(answer: &Op, lock: &Op) -> bool {
-    let Call::Lock { client, .. } = &lock.call else { return false };
-    let Outcome::Answered { answer: HeardAnswer::Locked { token, how: Taken::Acquired { .. } }, .. } = &lock.outcome
-    else {
-        return false;
-    };
-    match &answer.outcome {
-        Outcome::Answered { answer: HeardAnswer::LockSeen { holder: Some((shown, seen)), .. }, .. } => {
-            shown == client && seen == token
-        }
-        Outcome::Answered { answer: HeardAnswer::LockedBy { holder, .. }, .. } => holder == client,
-        _ => false,
-    }
 }
 
 /// The last place along the witness that mentions each claim.
@@ -128,6 +119,11 @@ impl Call {
     fn changes(&self) -> bool {
         !matches!(self, Call::View { .. } | Call::ViewLease { .. } | Call::ViewClaim { .. } | Call::ViewLock { .. })
     }
+
+    /// Returns whether a relay asks for it again: asking twice is asking once, but for the time of its effect.
+    fn is_repeatable(&self) -> bool {
+        matches!(self, Call::Acquire { .. } | Call::Renew { .. } | Call::Claim { .. } | Call::Lock { .. })
+    }
 }
 
 /// The search of one resource.
@@ -143,6 +139,8 @@ struct Walk<'a> {
 struct Known<'a> {
     history: &'a [Op],
     rules: Rules,
+    /// Calls that may have been asked again.
+    repeated: BTreeSet<usize>,
     /// Leases and claims that a client was told of, and the token of those that had one.
     told: BTreeMap<&'a str, Option<u64>>,
     /// The claim that each key was told to stand for.
@@ -158,36 +156,48 @@ impl<'a> Walk<'a> {
         Walk { kind, witness: Vec::new(), unheard: Vec::new(), known: Known::new(history, rules) }
     }
 
-    /// Where an answer shows the holder of a lock before the position of the holder's own answer, and the holder was still
-    /// asking, the grant may have been made before, and asked for again. Returns whether there is one to bring forward.
-    fn bring_forward(&mut self, shown: usize) -> bool {
+    /// From now on, the calls that were under way when this answer came may have been asked again. Returns whether
+    /// there is one more. Others cannot explain the answer: once a call has its own, its effect is where the answer
+    /// says.
+    fn ask_again(&mut self, denied: usize) -> bool {
         let history = self.known.history;
-        let Some(place) = self.witness.iter().position(|one| one.op == shown) else { return false };
-        let Outcome::Answered { end_us, .. } = history[shown].outcome else { return false };
-        let is_it = |one: &Witness| history[one.op].start_us <= end_us && shows(&history[shown], &history[one.op]);
-        let Some(later) = self.witness[place + 1..].iter().position(is_it) else { return false };
-        let by_us = self.witness[place].by_us;
-        let granted = self.witness.remove(place + 1 + later);
-        self.witness.insert(place, Witness { by_us, ..granted });
-        true
+        let Outcome::Answered { end_us, .. } = history[denied].outcome else { return false };
+        let answered = self.witness.iter().map(|one| one.op).skip_while(|&op| op != denied);
+        let under_way = answered.chain(self.unheard.iter().copied()).filter(|&op| match &history[op].outcome {
+            Outcome::Answered { answer, .. } => *answer != HeardAnswer::Malformed,
+            Outcome::Unknown { gone_us } => gone_us.is_none_or(|gone_us| gone_us >= history[denied].start_us),
+        });
+        let before = self.known.repeated.len();
+        self.known
+            .repeated
+            .extend(under_way.filter(|&op| history[op].call.is_repeatable() && history[op].start_us <= end_us));
+        self.known.repeated.len() > before
     }
 
     fn run(&mut self, searched: &mut Searched) -> Result<(), Contradiction> {
         let mut worlds = BTreeSet::from([Possible::new(self.kind)]);
-        self.known = Known::new(self.known.history, self.known.rules);
-        self.unheard.sort_by_key(|&n| self.known.history[n].start_us);
-        let mut unheard = self.unheard.clone().into_iter().peekable();
+        let repeated = std::mem::take(&mut self.known.repeated);
+        let unheard: BTreeSet<usize> = self.unheard.iter().chain(&repeated).copied().collect();
+        let mut unheard: Vec<usize> = unheard.into_iter().collect();
+        self.known = Known { repeated, ..Known::new(self.known.history, self.known.rules) };
+        unheard.sort_by_key(|&n| self.known.history[n].start_us);
+        let mut unheard = unheard.into_iter().peekable();
         let witness = self.witness.clone();
         let mentions = last_mentions(self.known.history, &witness);
+        let mut heard = BTreeSet::new();
         for (place, one) in witness.into_iter().enumerate() {
             let op = &self.known.history[one.op];
             let Outcome::Answered { answer, .. } = &op.outcome else { continue };
             // From here on it may have happened.
             while let Some(n) = unheard.next_if(|&n| self.known.history[n].start_us <= one.by_us) {
+                if heard.contains(&n) {
+                    continue;
+                }
                 let token = worlds.first().map_or(0, |world| world.last_token);
                 self.known.open.insert(n, Since { at_us: self.known.history[n].start_us, token });
                 worlds = worlds.into_iter().map(|world| world.awaiting(n)).collect();
             }
+            worlds = worlds.into_iter().map(|world| self.known.with_refusals(world, one.by_us)).collect();
             let narrow = worlds.len();
             worlds = self.known.whatever_may_have_been(worlds, one)?;
             searched.widest = searched.widest.max(worlds.len());
@@ -195,6 +205,10 @@ impl<'a> Walk<'a> {
             worlds = self.close(worlds, op.start_us);
             worlds = self.known.those_with(worlds, one, answer)?;
             self.known.learn(op, answer);
+            heard.insert(one.op);
+            if self.known.open.remove(&one.op).is_some() {
+                worlds = worlds.into_iter().map(|world| world.without(&[one.op])).collect();
+            }
             worlds = forget(worlds, |claim| mentions.get(claim).is_some_and(|&last| last > place));
         }
         Ok(())
@@ -219,7 +233,7 @@ impl<'a> Walk<'a> {
 impl<'a> Known<'a> {
     fn new(history: &'a [Op], rules: Rules) -> Self {
         let (told, keys) = (BTreeMap::new(), BTreeMap::new());
-        Known { history, rules, told, keys, ended: BTreeMap::new(), open: BTreeMap::new() }
+        Known { history, rules, repeated: BTreeSet::new(), told, keys, ended: BTreeMap::new(), open: BTreeMap::new() }
     }
 
     /// The worlds in which this answer is true, in their state after it.

@@ -26,7 +26,8 @@ impl Known<'_> {
                 Ok(vec![world])
             }
             (Call::Acquire { key, .. }, HeardAnswer::Held { lease, slot, token }) => {
-                if let Some(n) = key.as_deref().and_then(|key| world.keyed(self, key)) {
+                if let Some(n) = world.asked_for(self, one.op, key.as_deref()) {
+                    world.check_own(one.op, *token)?;
                     return found_by_key(world, n, lease, *slot, *token);
                 }
                 self.granted(world, one, key.as_deref(), lease, *slot, *token)
@@ -41,6 +42,9 @@ impl Known<'_> {
                 world.enter(Who::Told(lease.clone()), one.op);
                 Ok(vec![world])
             }
+            (Call::Acquire { .. }, HeardAnswer::Full) if world.made_by(one.op).is_some() => {
+                Err("it was refused, and has a slot".to_owned())
+            }
             (Call::Acquire { .. }, HeardAnswer::Full) => match (world.capacity, world.is_full()) {
                 (None, _) => Err("it was full, and there is no such pool".to_owned()),
                 (Some(capacity), false) => {
@@ -48,7 +52,7 @@ impl Known<'_> {
                 }
                 (Some(_), true) => Ok(vec![world]),
             },
-            (Call::Acquire { key: Some(key), .. }, HeardAnswer::KeySpent) => self.spent(world, key, one.by_us),
+            (Call::Acquire { key: Some(key), .. }, HeardAnswer::KeySpent) => self.spent(world, key, one),
             (
                 Call::Acquire { .. } | Call::View { .. } | Call::Renew { .. } | Call::ViewLease { .. },
                 HeardAnswer::NoResource,
@@ -129,9 +133,8 @@ impl Known<'_> {
         let mut after = Vec::new();
         let mut reason = String::new();
         for mut world in worlds {
-            let is_free = world.holders().all(|(_, hold)| hold.slot != slot);
             match world.free_slot() {
-                Some(lowest) if lowest == slot || self.rules.asks_repeat && is_free => {
+                Some(lowest) if lowest == slot => {
                     let n = world.enter(Who::Told(lease.to_owned()), one.op);
                     let since = world.by(self.history[one.op].start_us);
                     world.hold(self, n, slot, since);
@@ -197,11 +200,16 @@ impl Known<'_> {
     }
 
     /// The lease that a key stood for has ended.
-    pub(super) fn spent(&self, world: Possible, key: &str, by_us: u64) -> After {
+    pub(super) fn spent(&self, world: Possible, key: &str, one: Witness) -> After {
+        let by_us = one.by_us;
         let Some(n) = world.keyed(self, key) else {
             let was_used = |op: &&crate::Op| op.call.key() == Some(key) && op.start_us <= by_us;
             let times = self.history.iter().filter(was_used).count();
-            return if times > 1 { Ok(vec![world]) } else { Err(format!("key {key} was never used before")) };
+            return if times > 1 || self.repeated.contains(&one.op) {
+                Ok(vec![world])
+            } else {
+                Err(format!("key {key} was never used before"))
+            };
         };
         match world.claims[n].hold {
             Some(hold) if hold.until_us <= by_us => {

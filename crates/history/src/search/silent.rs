@@ -7,7 +7,7 @@ use super::Known;
 use super::world::{Possible, Since, Who};
 use crate::order::Witness;
 use crate::row::until;
-use crate::{Call, Contradiction, End, Wish};
+use crate::{Call, Contradiction, End, HeardAnswer, Outcome, Wish};
 
 impl Known<'_> {
     /// The possible worlds when the next answer is due, including the present ones.
@@ -20,7 +20,8 @@ impl Known<'_> {
         let mut all = worlds;
         while let Some(world) = open.pop() {
             let happened = world.awaited.iter().flat_map(|&op| self.happened(&world, op, one.by_us));
-            for next in happened.chain(self.given_back(&world)) {
+            let next: Vec<Possible> = happened.chain(self.given_back(&world)).collect();
+            for next in next.into_iter().map(|next| self.with_refusals(next, one.by_us)) {
                 if !all.contains(&next) {
                     all.insert(next.clone());
                     open.push(next);
@@ -32,6 +33,20 @@ impl Known<'_> {
             }
         }
         Ok(all)
+    }
+
+    /// Notes the calls under way whose refusal is true now. A call that waited and was refused, and is asked for again,
+    /// is told so again, whatever has become of the resource.
+    pub(super) fn with_refusals(&self, mut world: Possible, by_us: u64) -> Possible {
+        for &op in self.repeated.iter().filter(|op| world.awaited.contains(op)) {
+            let Outcome::Answered { answer, stamp, .. } = &self.history[op].outcome else { continue };
+            let is_refusal =
+                matches!(answer, HeardAnswer::Full | HeardAnswer::NoResource | HeardAnswer::LockedBy { .. });
+            if is_refusal && self.answered(world.clone(), Witness { stamp: *stamp, op, by_us }, answer).is_ok() {
+                world.refused.insert(op);
+            }
+        }
+        world
     }
 
     /// The earliest time at which an unanswered call can have happened.
@@ -57,7 +72,13 @@ impl Known<'_> {
     fn happened(&self, world: &Possible, op: usize, by_us: u64) -> Vec<Possible> {
         let (since, start_us) = (self.since(op), self.history[op].start_us);
         let mut next = world.clone();
-        next.awaited.remove(&op);
+        let repeats = self.repeated.contains(&op);
+        if repeats && world.made_by(op).is_some() {
+            return Vec::new();
+        }
+        if !repeats {
+            next.awaited.remove(&op);
+        }
         let changed = |next: Possible| if next == *world { Vec::new() } else { vec![next] };
         match self.call(op) {
             Call::Configure { capacity, .. } => {
@@ -75,7 +96,7 @@ impl Known<'_> {
                 if key.as_deref().is_some_and(is_used) || next.capacity.is_none() {
                     return Vec::new();
                 }
-                self.made_unheard(&next, op, by_us)
+                self.with_its_token(self.made_unheard(&next, op, by_us), op)
             }
             Call::Renew { lease, ttl_us, .. } => {
                 let Some(n) = next.find(lease) else { return Vec::new() };
@@ -101,7 +122,7 @@ impl Known<'_> {
                     }
                     None | Some((false, true)) => {
                         self.take_lock(&mut next, Who::Untold, op, since);
-                        vec![next]
+                        self.with_its_token(vec![next], op)
                     }
                     Some((false, false)) => Vec::new(),
                 }
@@ -115,6 +136,27 @@ impl Known<'_> {
             },
             Call::View { .. } | Call::ViewLease { .. } | Call::ViewClaim { .. } | Call::ViewLock { .. } => Vec::new(),
         }
+    }
+
+    /// A call that will be answered got this grant, or one that was handed back before its answer: of the former the
+    /// slot and the token are known.
+    fn with_its_token(&self, mut worlds: Vec<Possible>, op: usize) -> Vec<Possible> {
+        let Outcome::Answered { answer, .. } = &self.history[op].outcome else { return worlds };
+        let (slot, token) = match answer {
+            HeardAnswer::Held { slot, token, .. } => (*slot, *token),
+            HeardAnswer::Locked { token, .. } => (0, *token),
+            _ => return worlds,
+        };
+        let has_slot = |world: &Possible, n: usize| world.claims[n].hold.is_some_and(|hold| hold.slot == slot);
+        let heard = worlds.iter().filter(|world| token > world.last_token).filter_map(|world| {
+            let n = world.made_by(op).filter(|&n| has_slot(world, n))?;
+            let mut world = world.clone();
+            world.show_token(n, token).ok()?;
+            Some(world)
+        });
+        let heard: Vec<Possible> = heard.collect();
+        worlds.extend(heard);
+        worlds
     }
 
     /// An unheard call got a slot, or stands in line.

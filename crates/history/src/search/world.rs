@@ -17,6 +17,9 @@ pub(super) struct Possible {
     pub(super) awaited: BTreeSet<usize>,
     /// The endings of claims that no client was told of yet.
     pub(super) ends: BTreeMap<String, End>,
+    /// Calls that may have been refused when they were asked first, by their place in the history: the refusal that
+    /// they were told was true once since then.
+    pub(super) refused: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +69,14 @@ impl Possible {
             Kind::Pool => None,
             Kind::Claim | Kind::Lock => Some(1),
         };
-        Possible { capacity, claims: Vec::new(), last_token: 0, awaited: BTreeSet::new(), ends: BTreeMap::new() }
+        Possible {
+            capacity,
+            claims: Vec::new(),
+            last_token: 0,
+            awaited: BTreeSet::new(),
+            ends: BTreeMap::new(),
+            refused: BTreeSet::new(),
+        }
     }
 
     pub(super) fn awaiting(mut self, op: usize) -> Self {
@@ -76,6 +86,7 @@ impl Possible {
 
     pub(super) fn without(mut self, ops: &[usize]) -> Self {
         self.awaited.retain(|op| !ops.contains(op));
+        self.refused.retain(|op| !ops.contains(op));
         self
     }
 
@@ -90,6 +101,25 @@ impl Possible {
     /// The claim that a key leads to.
     pub(super) fn keyed(&self, known: &Known<'_>, key: &str) -> Option<usize> {
         self.claims.iter().position(|claim| known.call(claim.maker).key() == Some(key))
+    }
+
+    /// The claim that a call made, before its own answer.
+    pub(super) fn made_by(&self, op: usize) -> Option<usize> {
+        self.claims.iter().position(|claim| claim.maker == op)
+    }
+
+    /// Checks that a claim which a call made before its own answer is the one that the answer tells of: its token was
+    /// known then.
+    pub(super) fn check_own(&self, op: usize, token: u64) -> Result<(), String> {
+        match self.made_by(op).and_then(|n| self.claims[n].hold) {
+            Some(hold) if hold.token != Some(token) => Err(format!("{:?} was granted, not {token}", hold.token)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The claim that a call with this key leads to, or that the call itself made when it was asked for the first time.
+    pub(super) fn asked_for(&self, known: &Known<'_>, op: usize, key: Option<&str>) -> Option<usize> {
+        key.and_then(|key| self.keyed(known, key)).or_else(|| self.made_by(op))
     }
 
     pub(super) fn holders(&self) -> impl Iterator<Item = (usize, Hold)> + '_ {
@@ -191,7 +221,7 @@ impl std::fmt::Display for Who {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Who::Told(id) => f.write_str(id),
-            Who::Untold => f.write_str("somebody nobody heard of"),
+            Who::Untold => f.write_str("a holder that no answer named"),
         }
     }
 }

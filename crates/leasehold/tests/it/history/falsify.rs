@@ -13,8 +13,9 @@ use crate::support::report;
 const PLACES: usize = 12;
 /// Places looked at to find these.
 const TRIES: usize = 20_000;
-/// The least share of all falsehoods that is noticed.
-const NOTICED_PERCENT: usize = 80;
+/// The least share of all falsehoods that is noticed. Seen: 83 to 90 of a hundred, the fewest where a relay may have
+/// asked again for a call under way.
+const NOTICED_PERCENT: usize = 70;
 
 /// The calls and answers of one resource, in the order of positions, and one op of it. `None` where it cannot be told,
 /// and nothing is changed.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use leasehold_history::{HeardAnswer, Kind, Op, Outcome, Rules, search};
 use rustix::process::Signal;
 
-use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, report, until};
+use crate::support::{Launch, PATIENCE, Server, part_of_the_machine, random_uuid, report, until};
 use player::Player;
 
 const CLIENTS: usize = 8;
@@ -97,7 +97,7 @@ impl Service {
 
 #[test]
 fn what_clients_hear_can_be_true_whatever_is_killed() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let kills: usize = std::env::var("LEASEHOLD_KILLS").map_or(KILLS, |text| text.parse().unwrap());
     let began = Instant::now();
     let directory = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn what_clients_hear_can_be_true_whatever_is_killed() {
 /// are given at the door.
 #[test]
 fn what_clients_hear_can_be_true_without_a_journal() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let history = play(0, || Launch::with(&["--listen", "127.0.0.1:0", "--memory"]));
     let rules = Rules { grace_us: u64::try_from(GRACE.as_micros()).unwrap(), ..Rules::default() };
     let searched = search(&history, rules).unwrap_or_else(|contradiction| panic!("{contradiction}"));
@@ -204,7 +204,7 @@ fn count_by_kind(history: &[Op]) -> BTreeMap<Kind, usize> {
     counts
 }
 
-/// All that was asked and heard of the same resource, in order, a line each.
+/// All that was asked and heard of the same resource, in order, a line each. A test of the search reads it as it is.
 pub(crate) fn about(history: &[Op], suspect: &Op) -> String {
     let same = |op: &&Op| (op.call.kind(), op.call.resource()) == (suspect.call.kind(), suspect.call.resource());
     let mut ops: Vec<&Op> = history.iter().filter(same).collect();
@@ -212,5 +212,19 @@ pub(crate) fn about(history: &[Op], suspect: &Op) -> String {
         Outcome::Answered { stamp, .. } => (stamp.position, op.start_us),
         Outcome::Unknown { .. } => (0, op.start_us),
     });
-    ops.iter().map(|op| format!("{op:?}")).collect::<Vec<_>>().join("\n")
+    ops.into_iter().map(Op::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// The same of the seconds around it, for a log that is all that is left of a run.
+pub(crate) fn around(history: &[Op], suspect: &Op) -> String {
+    const AROUND_US: u64 = 6_000_000;
+    let is_near = |op: &&Op| match op.outcome {
+        Outcome::Answered { end_us, .. } => {
+            end_us + AROUND_US >= suspect.start_us && op.start_us <= suspect.start_us + AROUND_US
+        }
+        Outcome::Unknown { gone_us } => {
+            gone_us.is_none_or(|gone_us| gone_us >= suspect.start_us) && op.start_us <= suspect.start_us + AROUND_US
+        }
+    };
+    about(&history.iter().filter(is_near).cloned().collect::<Vec<Op>>(), suspect)
 }
