@@ -37,7 +37,7 @@ pub enum Broken {
     Damaged(String),
 }
 
-/// What a reader of a stream reads after its checkpoint, as far as a follower has seen it.
+/// The part of a stream after its checkpoint that a reader has to read, as far as a follower has seen it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) batches: u64,

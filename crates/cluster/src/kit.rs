@@ -1,4 +1,4 @@
-//! What tests of a shared store need beside the suite: nodes, takings, and batches one after another.
+//! Helpers for tests of a shared store beside the suite: nodes, takings, and batches one after another.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
@@ -136,7 +136,8 @@ impl Chain {
         self.seal()
     }
 
-    /// The next change is of this service time and not an earlier one, so that its bytes differ from those of another chain.
+    /// The next change is of this service time and not an earlier one, so that its bytes differ from those of another
+    /// chain.
     pub fn at(&mut self, at: u64) {
         self.at = at;
     }

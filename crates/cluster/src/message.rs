@@ -1,4 +1,4 @@
-//! What nodes say to each other over links, and what a node wants of the world around it.
+//! Messages between nodes over links, and what a node wants of the world around it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ impl Op {
     }
 }
 
-/// What a call to the store came to.
+/// The result of a call to the store.
 #[derive(Clone, Debug)]
 pub enum Done {
     /// Of a join, or a look at the map.
@@ -159,7 +159,7 @@ pub enum Done {
     More(bool),
 }
 
-/// What a node wants of the world around it.
+/// A wish of a node to the world around it.
 #[derive(Clone, Debug)]
 pub enum Out {
     /// Call the store, and hand the result back with this number.
@@ -172,9 +172,9 @@ pub enum Out {
     Happened(Bulletin),
     /// The node has given everything away and may end.
     Ended,
-    /// The store shows less than it did: a snapshot was restored, or an asynchronous standby was promoted. Writes that it
-    /// had confirmed are gone. Tell the operator: an error in the log, and a metric. The node goes on by itself: every
-    /// partition jumps to this epoch or a later one, and its tokens jump, before it serves.
+    /// The store shows less than it did: a snapshot was restored, or an asynchronous standby was promoted. Writes that
+    /// it had confirmed are gone. Tell the operator: an error in the log, and a metric. The node goes on by itself:
+    /// every partition jumps to this epoch or a later one, and its tokens jump, before it serves.
     WentBack {
         /// A sentence about what the store showed.
         what: String,

@@ -10,8 +10,8 @@
 //! Integers of fixed width are little endian, varints are LEB128, texts and lists have their length in front. Equal
 //! values have equal bytes, so that a store may compare bytes. A change to any of this raises [`VERSION`].
 //!
-//! The facts of a cluster that nodes may join are of version 1. Those of one that is being moved are of version 2, which
-//! builds that know nothing of moves refuse, as they should.
+//! The facts of a cluster that nodes may join are of version 1. Those of one that is being moved are of version 2,
+//! which builds that know nothing of moves refuse, as they should.
 
 use leasehold_engine::Time;
 use leasehold_journal::record::bytes::{Reader, put_str, put_varint};

@@ -271,9 +271,9 @@ impl Relay {
         }
     }
 
-    /// The answer that a caller may hear. An owner that turns a call away speaks of this sending only: of an earlier one
-    /// nothing is known. And an owner whose store is late hands a grant back in its own stream, which may end before that
-    /// and after the grant.
+    /// The answer that a caller may hear. An owner that turns a call away speaks of this sending only: of an earlier
+    /// one nothing is known. And an owner whose store is late hands a grant back in its own stream, which may end
+    /// before that and after the grant.
     fn settle(&mut self, now_us: u64, call: &Call, mut answer: AskAnswer) -> AskAnswer {
         let is_turned_away =
             matches!(answer.answer, Err(Denial::Overloaded | Denial::StoreBehind | Denial::ShuttingDown));
@@ -356,7 +356,8 @@ impl Call {
 /// Returns whether executing it twice is the same as once, `passed_us` after it was first sent and not heard of.
 fn is_repeatable(command: &Command, passed_us: u64) -> bool {
     match command {
-        // The owner knows it by its id; while its ttl has not run out, it cannot have been granted, ended and forgotten.
+        // The owner knows it by its id; while its ttl has not run out, it cannot have been granted, ended and
+        // forgotten.
         Command::Acquire(acquire) => passed_us < acquire.ttl_us,
         Command::Update { update, .. } => update.status == Some(Wish::Active),
         Command::Renew { .. }

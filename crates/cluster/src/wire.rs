@@ -1,7 +1,7 @@
 //! The bytes of messages between nodes: `MessagePack` with the names of fields, so that a node that knows a field more
 //! and one that does not understand each other. A frame holds several messages, one after the other; framing itself is
-//! the link's. What a peer sends is decoded with care, but peers are nodes: they have proved that they know the
-//! cluster's secret.
+//! the link's. Messages of a peer are decoded with care, but peers are nodes: they have proved that they know
+//! the cluster's secret.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -291,8 +291,8 @@ fn denied(denial: Denial) -> AskAnswer {
 }
 
 impl Entrance {
-    /// Asks the owner of a partition, wherever it is. The returned future waits for the answer, and gives the call up if
-    /// it is dropped before.
+    /// Asks the owner of a partition, wherever it is. The returned future waits for the answer, and gives the call up
+    /// if it is dropped before.
     pub fn call(&self, partition: u32, request: Request) -> Calling {
         let (to, heard) = oneshot::channel();
         let shared = &self.0;

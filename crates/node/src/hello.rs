@@ -64,7 +64,7 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 pub(crate) struct LinkKey(hmac::Key);
 
-/// What both sides of a greeting know.
+/// The facts that both sides of a greeting know.
 #[derive(Clone, Debug)]
 pub(crate) struct Greeting {
     pub(crate) hello: Hello,

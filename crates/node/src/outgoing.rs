@@ -1,5 +1,5 @@
-//! The messages on their way to a peer, as frames: a frame is its length in four bytes and its messages; an empty one is a
-//! sign of life. Messages that are ready together leave together. Bytes that a peer does not take are bounded.
+//! The messages on their way to a peer, as frames: a frame is its length in four bytes and its messages; an empty one
+//! is a sign of life. Messages that are ready together leave together. Bytes that a peer does not take are bounded.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Which nodes are linked: of two nodes, the one whose address is the lower dials the other. Greetings are short, bounded
-//! in number and in time.
+//! Which nodes are linked: of two nodes, the one whose address is the lower dials the other. Greetings are short,
+//! bounded in number and in time.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +29,7 @@ const GREETINGS_MAX: usize = 64;
 /// The name of the keying material that proofs cover.
 const BINDING: &[u8] = b"EXPERIMENTAL-leasehold-link";
 
-/// What every greeting needs.
+/// Everything that a greeting needs.
 #[derive(Debug)]
 pub(crate) struct Peers {
     pub(crate) shared: Arc<Shared>,
@@ -64,7 +64,7 @@ pub(crate) async fn accept(peers: Arc<Peers>, listener: TcpListener) {
                     link::carry(Arc::clone(&peers.shared), stream, peer, number).await;
                 }
                 Ok(Ok(None)) | Err(_) => {}
-                Ok(Err(error)) => tracing::debug!(target: "leasehold::cluster", %error, "a greeting came to nothing"),
+                Ok(Err(error)) => tracing::debug!(target: "leasehold::cluster", %error, "a greeting failed"),
             }
         });
     }
@@ -93,9 +93,11 @@ pub(crate) async fn dial(peers: Arc<Peers>) {
                         return;
                     }
                     Ok(Err(error)) => {
-                        tracing::debug!(target: "leasehold::cluster", peer = &*peer, %error, "a node is not reached");
+                        tracing::debug!(target: "leasehold::cluster", peer = &*peer, %error, "a node is unreachable");
                     }
-                    Err(_) => tracing::debug!(target: "leasehold::cluster", peer = &*peer, "a node does not answer"),
+                    Err(_) => {
+                        tracing::debug!(target: "leasehold::cluster", peer = &*peer, "a node does not answer in time");
+                    }
                 }
                 let _ = done.send(peer);
             });

@@ -127,8 +127,8 @@ impl RunningNode {
         });
     }
 
-    /// Waits until everything is given away, and ends the node. `drain` comes first. Returns whether it came to an end in
-    /// time.
+    /// Waits until everything is given away, and ends the node. `drain` comes first. Returns whether it came to an end
+    /// in time.
     pub async fn end(mut self) -> bool {
         let mut state = self.entrance.0.state.subscribe();
         let has_ended = matches!(timeout(END_MAX, state.wait_for(|state| state.has_ended)).await, Ok(Ok(_)));
@@ -218,7 +218,7 @@ async fn ask(store: &dyn SharedStore, op: Op) -> Result<Done, SharedError> {
     }
 }
 
-/// What a call to the store was about, for counts and the log.
+/// The subject of a call to the store, for counts and the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Join,

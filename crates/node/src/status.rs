@@ -72,7 +72,8 @@ pub struct PartitionStatus {
     pub position: Position,
     /// This node serves it.
     pub is_served_here: bool,
-    /// How long ago what this node knows of it was all there was, in microseconds; nothing while it reads the first time.
+    /// How long ago what this node knows of it was all there was, in microseconds; nothing while it reads the first
+    /// time.
     pub behind_us: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a node is given from outside: the time, and observers that it tells of changes.
+//! The surroundings that a node is given: the time, and observers that it tells of changes.
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 #![allow(clippy::cast_possible_truncation, reason = "clocks of this century")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -180,9 +181,14 @@ async fn any_node_takes_any_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_dies_and_its_leases_live_on() {
+    /// As names are divided by their hash, 24 of them leave a partition without any.
+    const LOCKS: u32 = 64;
     let (_store, mut members) = three(None).await;
+    let entrance = members[0].entrance();
+    let with_a_lock: BTreeSet<u32> = (0..LOCKS).map(|nth| entrance.partitions().of(&lock(nth))).collect();
+    assert_eq!(with_a_lock.len(), PARTITIONS as usize);
     let mut tokens = Vec::new();
-    for nth in 0..24 {
+    for nth in 0..LOCKS {
         match call(&members[0].entrance(), nth, acquire(nth, "a", 0)).await.answer {
             Ok(Reply::Lock(view, _)) => tokens.push(view.holder.unwrap().token),
             other => panic!("{other:?}"),
@@ -192,11 +198,11 @@ async fn a_node_dies_and_its_leases_live_on() {
     let dying = members.pop().unwrap();
     let owned = dying.entrance().status().partitions.into_iter().find(|partition| partition.is_served_here);
     let partition = owned.unwrap().partition;
-    let entrance = members[0].entrance();
-    let nth = (0..24).find(|nth| entrance.partitions().of(&lock(*nth)) == partition).unwrap();
+    let nth = (0..LOCKS).find(|nth| entrance.partitions().of(&lock(*nth)) == partition);
+    let nth = nth.expect("there are enough locks for every partition");
     let waiting = entrance.call(partition, acquire(nth, "b", 9_000_000));
     drop(dying);
-    for nth in 0..24 {
+    for nth in 0..LOCKS {
         let renewed = call(&members[1].entrance(), nth, acquire(nth, "a", 0)).await.answer;
         let Ok(Reply::Lock(view, _)) = renewed else { panic!("{nth}: {renewed:?}") };
         assert_eq!(view.holder.unwrap().token, tokens[nth as usize], "the lease of {nth} was kept");

@@ -89,7 +89,8 @@ pub(crate) fn script(schema: &str, has_schema: bool, step: usize) -> String {
     script
 }
 
-/// Whether there is a table for the keys of proofs. It is no step: builds that know nothing of it go on beside it.
+/// Asks whether the table for the keys of proofs exists. Adding it is no step of the schema: builds that do not know
+/// the table go on beside it.
 pub(crate) const HAS_KEYRING: &str = "SELECT to_regclass($1 || '.keyring') IS NOT NULL";
 
 /// The script that makes it, with no keys in it.

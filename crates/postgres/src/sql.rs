@@ -142,8 +142,8 @@ pub(crate) const APPEND: &str = "WITH moved AS (UPDATE stream s SET head = b.las
      AND s.first = b.before AND s.sum = b.before_sum RETURNING b.p, b.last, b.first, b.record) \
      INSERT INTO batch (partition, last, first, record) SELECT p, last, first, record FROM moved RETURNING partition";
 
-/// Arrays: $1 partition, $2 last, $3 record. Who owns it, whether the batch is there, where
-/// the stream ends, and the oldest batch.
+/// Arrays: $1 partition, $2 last, $3 record. Returns of each partition: the version of its
+/// owner's record, whether the batch is there, the end of the stream and the batch there, and the oldest batch.
 pub(crate) const QUESTIONS: &str = concat!(
     sealed!(),
     "SELECT a.p, s.version, coalesce(b.record = a.record, false), s.head, s.first, s.sum, \
@@ -204,8 +204,8 @@ pub(crate) const UNFINISHED: &str = concat!(
      AND c.epoch = $3 AND c.number < $4) FROM seal LEFT JOIN stream s ON s.partition = $1"
 );
 
-/// $1 partition, $2 version, $3 batches at most. Whether it is ours, batches removed, chunks removed, whether more are
-/// left.
+/// $1 partition, $2 version, $3 batches at most. Returns whether the partition is ours, the batches and the chunks
+/// removed, and whether more are left.
 pub(crate) const SWEEP: &str = "WITH mine AS MATERIALIZED (SELECT upto, upto_epoch, head FROM stream \
      WHERE partition = $1 AND version = $2 FOR KEY SHARE), \
      old AS MATERIALIZED (SELECT b.last FROM mine CROSS JOIN batch b WHERE b.partition = $1 AND b.last <= mine.upto \

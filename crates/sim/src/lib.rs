@@ -9,9 +9,9 @@
 //!         └───────────────────▶ invariants ◀──────────────────────┘
 //! ```
 //!
-//! The invariants (`ledger/invariant`, a file each) are checked against the *ledger*, which is the durable bytes replayed by a
-//! model that shares no code with the engine, and against the answers that clients got. The checks never rely on the
-//! engine's own view.
+//! The invariants (`ledger/invariant`, a file each) are checked against the *ledger*, which is the durable bytes
+//! replayed by a model that shares no code with the engine, and against the answers that clients got. The checks never
+//! rely on the engine's own view.
 //!
 //! `leasehold-history` checks the answers to clients of the pools, and nothing else; `scope` walks every interleaving
 //! of a small world.

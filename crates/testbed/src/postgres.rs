@@ -261,7 +261,7 @@ impl Drop for Postgres {
     }
 }
 
-/// What a server says when it takes connections, read-only ones of a standby as well.
+/// The words of a server that takes connections, read-only ones of a standby as well.
 const READY: &str = "ready to accept";
 
 fn pid(number: u32) -> Pid {

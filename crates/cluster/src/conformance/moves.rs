@@ -46,7 +46,7 @@ pub(super) async fn a_move_that_did_not_come_to_its_end_is_cleared(connect: Conn
     store.clear(closed.clone()).await.unwrap();
     store.clear(closed.clone()).await.expect("the same again");
     is_refused(store.map().await);
-    // What the move that was cleared still sends changes nothing.
+    // A late call of the move that was cleared changes nothing.
     store.found(closed).await.unwrap();
     let late = CheckpointId { epoch: reign.epoch(), upto: Position(40) };
     is_fenced(store.put_chunk(reign, late, 0, b"late".to_vec()).await);

@@ -1,9 +1,9 @@
 //! The state of a whole service, put together from its partitions.
 //!
 //! Each partition counts its own service time, order and tokens. Put together there is one of each: times are moved to
-//! the latest one, so that what is left of every lease stays the same; the highest token is the last one of all, so that
-//! tokens rise on every resource; and claims are numbered anew where two of them have the same number, in an order that
-//! keeps that of each partition, and so of each queue.
+//! the latest one, so that what is left of every lease stays the same; the highest token is the last one of all, so
+//! that tokens rise on every resource; and claims are numbered anew where two of them have the same number, in an order
+//! that keeps that of each partition, and so of each queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,8 @@ impl Image {
         Image { parts, secret, orders, counters, epoch, walked: 0 }
     }
 
-    /// Raises the counters: for a state that is older than what was given out since.
+    /// Raises the counters to at least these values. A backup needs that: tokens and epochs may have been given out
+    /// after it was made.
     #[must_use]
     pub fn raised(mut self, last_token: Token, epoch: Epoch) -> Image {
         self.counters.last_token = self.counters.last_token.max(last_token);
@@ -76,12 +77,13 @@ impl Image {
         self.secret
     }
 
-    /// Every owner of before has had this epoch or an earlier one.
+    /// The highest epoch of any owner so far.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Every change of before has this position or an earlier one. Never the start: a checkpoint of that is none.
+    /// The highest position of any change so far, and at least 1: a checkpoint at the start would count as no
+    /// checkpoint.
     pub fn head(&self) -> Position {
         self.parts.iter().map(|part| part.head).max().unwrap_or_default().max(Position::START.next())
     }

@@ -27,7 +27,7 @@ pub struct Checked {
     pub batches: (u64, u64),
 }
 
-/// What is read for all partitions alike.
+/// The facts that are the same for all partitions.
 #[derive(Clone, Debug)]
 pub struct Streams {
     /// The number of partitions.
@@ -43,7 +43,8 @@ pub fn service_time(map: &Map, partition: u32) -> Time {
     owner.value.at.max(beat.unwrap_or_default())
 }
 
-/// Becomes the owner of every partition, so that no batch of an earlier owner lands any more. Every node has to be buried.
+/// Becomes the owner of every partition, so that no batch of an earlier owner lands any more. Every node has to be
+/// buried.
 pub async fn take_all(store: &dyn SharedStore, map: &Map, node: NodeId) -> Result<Vec<Reign>, SharedError> {
     let mut reigns = Vec::new();
     for (partition, seen) in (0..).zip(&map.owners) {

@@ -28,8 +28,8 @@ struct Filling {
     chunks: u32,
 }
 
-/// Writes an image into a store whose facts are those of `meta`, which keeps every node out, and lets all partitions go.
-/// `node` is the id of a node that never joins.
+/// Writes an image into a store whose facts are those of `meta`, which keeps every node out, and lets all partitions
+/// go. `node` is the id of a node that never joins.
 pub async fn write_all(
     store: &dyn SharedStore,
     image: &mut Image,

@@ -14,8 +14,8 @@ use crate::relay::denied;
 const HELD_MAX: usize = 1_024;
 /// So long they wait at most.
 const HELD_MAX_US: u64 = 5_000_000;
-/// A node of an earlier build joins in two steps: it reads the format, and writes its record this much later at most. The
-/// map is looked at again after that. A node that is slower follows nothing, and serves nothing.
+/// A node of an earlier build joins in two steps: it reads the format, and writes its record this much later at most.
+/// The map is looked at again after that. A node that is slower follows nothing, and serves nothing.
 const JOINING_US: u64 = 1_000_000;
 
 /// A call that needs a later format than the cluster uses.

@@ -1,5 +1,5 @@
-//! A checkpoint of a partition on its way to the store, in slices: a bounded number of facts at a time, at most one chunk
-//! that waits for the store, and a pause after each, so that neither callers nor appends wait for it.
+//! A checkpoint of a partition on its way to the store, in slices: a bounded number of facts at a time, at most one
+//! chunk that waits for the store, and a pause after each, so that neither callers nor appends wait for it.
 
 use std::collections::VecDeque;
 

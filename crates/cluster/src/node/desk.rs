@@ -1,7 +1,8 @@
 //! The desk of an owner: the asks that it serves, each with the link it came by, and the peers that send them.
 //!
-//! An ask repeated under its number replaces the earlier one. What was written to a link counts as told; what could not
-//! be written, and callers parked on a lost link, leave after two seconds unless they are asked for again.
+//! An ask repeated under its number replaces the earlier one. An answer that was written to
+//! a link counts as told. Callers whose answer could not be written, and those parked on a lost link, leave after two
+//! seconds unless they are asked for again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -93,8 +93,8 @@ impl Node {
         }
     }
 
-    /// All partitions of this node in one transaction, one transaction at a time. What does not fit is in the next one,
-    /// and is first there.
+    /// All partitions of this node in one transaction, one transaction at a time. Batches that do not fit
+    /// come first in the next one.
     fn append(&mut self, clocks: Clocks) {
         let is_idle = self.unsaved.is_empty() || self.appending.is_some() || self.life.is_none();
         if is_idle || clocks.mono_us < self.append_at_us {

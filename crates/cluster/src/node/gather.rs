@@ -1,7 +1,7 @@
-//! Callers gather before a transaction. Those that were answered together ask again together, some of them by way of other
-//! nodes: a transaction that left with the first of them would make all others wait for it, and would cost the store as
-//! much as one with all of them. So the next one waits until about as many are there as before, for a part of the time
-//! that the last one took. A lone caller waits for no other.
+//! Callers gather before a transaction. Those that were answered together ask again together, some of them by way of
+//! other nodes: a transaction that left with the first of them would make all others wait for it, and would cost the
+//! store as much as one with all of them. So the next one waits until about as many are there as before, for a part of
+//! the time that the last one took. A lone caller waits for no other.
 
 use leasehold_journal::Clocks;
 
@@ -10,12 +10,12 @@ use super::seat::Phase;
 
 /// The longest that a change waits for others to join it.
 const GATHER_US_MAX: u64 = 2_000;
-/// It waits this part of the time that the last transaction took.
+/// A change waits half as long as the last transaction took.
 const TOOK_PART: u64 = 2;
-/// So many of those expected may be missing, as a part of them.
+/// One in eight of the expected callers may be missing.
 const MISSING_PART: usize = 8;
 
-/// What is known of the last transaction, and since when callers have gathered for the next.
+/// The figures of the last transaction, and the time since when callers have gathered for the next.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     /// Callers that were there when the last transaction became durable: those it answers, and those that came since.
@@ -67,8 +67,8 @@ impl Node {
         owned.map(|owned| owned.callers().held).sum()
     }
 
-    /// Returns whether the next transaction waits for callers. A batch that is sent again, and those at the beginning and
-    /// at the end of an ownership, wait for none.
+    /// Returns whether the next transaction waits for callers. A batch that is sent again, and those at the beginning
+    /// and at the end of an ownership, wait for none.
     pub(super) fn gathers(&mut self, clocks: Clocks) -> bool {
         let is_urgent = |n: &usize| {
             let seat = &self.seats[*n];

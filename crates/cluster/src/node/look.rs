@@ -1,5 +1,5 @@
-//! What a node makes of the map: which nodes it suspects and buries, which partitions it takes and which it lets go,
-//! and where calls are sent. Clocks only say when to try; the store compares, so a wrong guess costs a pause.
+//! Decisions of a node from the map: which nodes it suspects and buries, which partitions it takes and which it lets
+//! go, and where calls are sent. Clocks only say when to try; the store compares, so a wrong guess costs a pause.
 
 use leasehold_engine::planted;
 use leasehold_journal::Clocks;
@@ -22,7 +22,7 @@ const MOVE_EVERY_US: u64 = 200_000;
 /// Partitions that are taken at a time.
 const TAKES_MAX: usize = 4;
 
-/// What this node has seen of another.
+/// The signs of life that this node has seen of another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     beat: u64,

@@ -56,7 +56,7 @@ const LOOK_MIN_US: u64 = 5_000;
 /// The number of the way from a node to itself.
 const HERE: u64 = u64::MAX;
 
-/// What a node is told at its start.
+/// The configuration of a node, given at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where the other nodes reach it.
@@ -145,7 +145,7 @@ pub struct Node {
     /// Partitions whose owner has not been told that all calls of this node were sent to it.
     unsaid: BTreeSet<u32>,
     sight: Sight,
-    /// What had been seen when the map was asked for.
+    /// The `sight` of the moment when the map was asked for.
     sight_asked: Sight,
     /// Owners of an earlier epoch serve no more: the store went back.
     floor: Epoch,
@@ -402,7 +402,7 @@ impl Node {
         }
     }
 
-    /// What a call to the store came to. An outcome that is unknown is `Away`.
+    /// Takes in the result of a call to the store. An outcome that is unknown is `Away`.
     pub fn handle_store(&mut self, clocks: Clocks, op: u64, result: Result<Done, SharedError>) {
         let Some((life, asked)) = self.open.remove(&op) else { return };
         if life == self.life {

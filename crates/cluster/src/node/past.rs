@@ -1,11 +1,11 @@
-//! A store that went back: a snapshot was restored, or an asynchronous standby was promoted. Writes that it had confirmed
-//! are gone, and no node can bring them back. A node that has seen more than the store shows notices.
+//! A store that went back: a snapshot was restored, or an asynchronous standby was promoted. Writes that it had
+//! confirmed are gone, and no node can bring them back. A node that has seen more than the store shows notices.
 //!
-//! In what was lost, tokens were given out and owners came and went. So no partition goes on as it is: every owner of an
-//! epoch before the *floor* stops and lets go, every taker begins at the floor or later, and the first batch of such an
-//! epoch makes the tokens jump. The floor is in the record of every node that knows of it, so it outlives the node that
-//! noticed. A taker knows that tokens have to jump by the distance between its epoch and that of the newest batch, which
-//! is in the store: nothing is forgotten if it dies.
+//! In what was lost, tokens were given out and owners came and went. So no partition goes on as it is: every owner of
+//! an epoch before the *floor* stops and lets go, every taker begins at the floor or later, and the first batch of such
+//! an epoch makes the tokens jump. The floor is in the record of every node that knows of it, so it outlives the node
+//! that noticed. A taker knows that tokens have to jump by the distance between its epoch and that of the newest batch,
+//! which is in the store: nothing is forgotten if it dies.
 
 use leasehold_engine::{Wall, planted};
 use leasehold_journal::{Clocks, Epoch, Position, first_epoch_after};
@@ -18,7 +18,7 @@ use crate::map::{Map, NodeRecord, Owner, Reign, Seen};
 use crate::message::{Bulletin, Op, Out};
 use crate::store::{Cursor, Page, Piece};
 
-/// What a node has seen of the store.
+/// The part of the store that a node has seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     revision: u64,
@@ -38,7 +38,7 @@ impl Sight {
         self.owners.clone_from(&map.owners);
     }
 
-    /// What a map that was asked for after this was seen should show and does not.
+    /// Describes the first thing that was seen before this map was asked for and that the map does not show.
     fn missing(&self, map: &Map) -> Option<String> {
         if map.revision < self.revision {
             return Some(format!("it was at revision {}, and is at revision {}", self.revision, map.revision));
@@ -68,8 +68,8 @@ impl Node {
         }
     }
 
-    /// An owner that has nothing to append looks whether its newest batch is still there: an append would find out. So does
-    /// one that is about to let go.
+    /// An owner that has nothing to append looks whether its newest batch is still there: an append would find out. So
+    /// does one that is about to let go.
     pub(super) fn check_newest(&mut self, clocks: Clocks, n: usize) {
         let seat = &mut self.seats[n];
         let is_due = match seat.phase {
@@ -133,7 +133,7 @@ impl Node {
     fn raise_floor(&mut self, clocks: Clocks, floor: Epoch, what: String) {
         self.floor = floor;
         self.record.epoch_floor = floor;
-        // What was seen of the lost past is not missed twice.
+        // Forget the lost past, so that it is missed only once.
         (self.sight, self.sight_asked) = (Sight::default(), Sight::default());
         self.beat_due_us = 0;
         self.out.push_back(Out::WentBack { what, epoch: floor });

@@ -21,7 +21,7 @@ use crate::store::Append;
 /// A tail shorter than this is not worth a checkpoint.
 const TAIL_MIN_BYTES: u64 = 4 << 20;
 
-/// Whom an answer is for: a relay, its call, and which sending of it.
+/// The addressee of an answer: a relay, its call, and which sending of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct To {
     pub(crate) peer: Peer,
@@ -78,7 +78,7 @@ pub(crate) struct Seat {
     pub(crate) free_since_us: Option<u64>,
     /// Nodes that have asked again for their callers.
     pub(crate) asked: BTreeSet<NodeId>,
-    /// What a reader has to read after the last checkpoint.
+    /// The part of the stream that a reader has to read after the last checkpoint.
     pub(crate) tail: Tail,
     pub(crate) checkpoint: Option<Checkpoint>,
     /// Observers were told of all changes up to here.
@@ -123,7 +123,8 @@ impl Seat {
         self.whole_at_us = None;
     }
 
-    /// What observers have not been told yet. An engine that was thrown away and read again tells of changes twice.
+    /// Takes the news that observers have not been told yet. An engine that was thrown away and read again tells of
+    /// changes twice.
     pub(crate) fn poll_news(&mut self) -> Option<Bulletin> {
         let (mut gap, mut happened, is_owner) = (None, Vec::new(), self.owned.is_some());
         if let Some(owned) = &mut self.owned {
@@ -201,8 +202,8 @@ impl Seat {
         }
     }
 
-    /// Reading the tail back must not take much longer than reading the checkpoint does, and a tail of many small batches
-    /// is many keys of the store.
+    /// Reading the tail back must not take much longer than reading the checkpoint does, and a tail of many small
+    /// batches is many keys of the store.
     pub(crate) fn is_checkpoint_due(&self, batches: u64) -> bool {
         let Tail { batches: tail, bytes, checkpoint_bytes } = self.tail;
         self.phase == Phase::Serving

@@ -1,4 +1,4 @@
-//! What becomes of a node when the store has answered.
+//! How a node goes on when the store has answered.
 
 use leasehold_engine::planted;
 use leasehold_journal::{Clocks, Epoch};
@@ -259,8 +259,8 @@ impl Node {
         }
     }
 
-    /// A partition is served here now. Calls for it wait at the others until they know; a store that is polled would tell
-    /// them later.
+    /// A partition is served here now. Calls for it wait at the others until they know; a store that is polled would
+    /// tell them later.
     fn announce(&mut self) {
         let Some((map, life)) = self.map.as_ref().zip(self.life) else { return };
         let others = map.living().filter(|record| record.node != life);
@@ -271,7 +271,7 @@ impl Node {
         }
     }
 
-    /// Whatever is heard, nothing is decided in that epoch again.
+    /// Ends this reign: whatever the result says, this node decides nothing in that epoch again.
     fn let_go(&mut self, clocks: Clocks, reign: Reign, result: &Result<Done, SharedError>) {
         let n = reign.partition as usize;
         if self.seats[n].reign != Some(reign) || self.seats[n].phase != Phase::LettingGo {

@@ -5,14 +5,14 @@ use thiserror::Error;
 /// An error of a shared store. The message is a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SharedError {
-    /// What was to be changed is not as it was seen, or this life is buried. Nothing was changed.
+    /// The record to change is no longer as it was seen, or this life is buried. Nothing was changed.
     #[error("fenced: {0}")]
     Fenced(String),
     /// The store cannot be reached, or did not answer in time. The outcome is unknown: ask again.
     #[error("the store is away: {0}")]
     Away(String),
-    /// Nothing was changed, and asking again does not help: the operator has to change something, or the caller broke the
-    /// contract.
+    /// Nothing was changed, and asking again does not help: the operator has to change something, or the caller broke
+    /// the contract.
     #[error("{0}")]
     Refused(String),
     /// The place to read on from was swept: begin again.

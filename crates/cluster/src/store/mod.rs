@@ -104,13 +104,13 @@ pub trait SharedStore: Send + Sync {
     /// Replaces the facts of a cluster, if they are as they were seen. `Fenced` when they are others.
     fn restate(&self, seen: Meta, meta: Meta) -> Fut<'_, ()>;
 
-    /// Removes everything of a cluster whose facts are these: of a move that did not come to its end. `Fenced` when they
-    /// are others.
+    /// Removes everything of a cluster whose facts are these: of a move that did not come to its end. `Fenced` when
+    /// they are others.
     fn clear(&self, seen: Meta) -> Fut<'_, ()>;
 
-    /// Begins a stream that has no change yet with a checkpoint, whose chunks are there, and with the batch after it, which
-    /// may have any position. `Fenced` when the owner record is not that of the reign, `Refused` when the stream has begun
-    /// or a chunk is missing.
+    /// Begins a stream that has no change yet with a checkpoint, whose chunks are there, and with the batch after it,
+    /// which may have any position. `Fenced` when the owner record is not that of the reign, `Refused` when the stream
+    /// has begun or a chunk is missing.
     fn begin_stream(&self, reign: Reign, checkpoint: CheckpointId, chunks: u32, batch: Batch) -> Fut<'_, ()>;
 
     /// The record with the keys of proofs, which is opaque here and small, if there is one.
@@ -119,7 +119,7 @@ pub trait SharedStore: Send + Sync {
     /// Replaces that record if it is `before`. Returns whether it is `after` now.
     fn replace_keyring(&self, before: Option<Vec<u8>>, after: Vec<u8>) -> Fut<'_, bool>;
 
-    /// Whether there is room to go on, as far as it is known. Asks nothing.
+    /// Tells whether there is room to go on, from what is known already: no call is made.
     fn room(&self) -> Room;
 }
 

@@ -1,4 +1,4 @@
-//! What nodes in a time of their own start with, and what their callers ask for.
+//! Configurations of nodes in a time of their own, and the commands of their callers.
 
 use leasehold_cluster::{Birth, Config, Partitions, PeerAddress, claim_id, format};
 use leasehold_engine::{Acquire, Command, Limits, Options, Patience, Quota, ResourceKey};

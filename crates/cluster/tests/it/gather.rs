@@ -1,5 +1,5 @@
-//! How many calls share a transaction: one node in a time of its own, with a store that takes a while, and callers that ask
-//! again some time after their answers, as those of other nodes do.
+//! How many calls share a transaction: one node in a time of its own, with a store that takes a while, and callers that
+//! ask again some time after their answers, as those of other nodes do.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Instants that a world of the simulation meets once in thousands: nodes in a time of their own, whose calls to the store
-//! the test carries out when it likes.
+//! Instants that a world of the simulation meets once in thousands: nodes in a time of their own, whose calls to the
+//! store the test carries out when it likes.
 
 use std::collections::BTreeMap;
 
@@ -172,7 +172,8 @@ fn a_newest_batch_that_is_read_beside_an_append_is_not_missed() {
     stage.pass(100_000);
     let reign = stage.reign();
     let before = stage.shelf.head(0);
-    // The read of its newest batch is under way when the next one lands, unheard, and a checkpoint sweeps the one before.
+    // The read of its newest batch is under way when the next one lands, unheard, and a checkpoint sweeps the one
+    // before.
     stage.is_held = |op| matches!(op, Op::Read(..) | Op::Append(_));
     while stage.held.is_empty() {
         stage.pass(TICK_US);

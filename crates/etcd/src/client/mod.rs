@@ -26,8 +26,8 @@ use crate::error::{CallError, EtcdRefusal};
 use crate::version::Version;
 use crate::wire::{Call, StatusRequest, StatusResponse, WatchCreateRequest, WatchRequest, WatchResponse};
 
-/// For one endpoint to answer, connecting included. An election of etcd takes as long. Doubled after each of them failed
-/// in turn.
+/// For one endpoint to answer, connecting included. An election of etcd takes as long. Doubled after each of them
+/// failed in turn.
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// The same where megabytes are sent or read.
 const BULK_ATTEMPT: Duration = Duration::from_secs(5);
@@ -129,8 +129,8 @@ impl Client {
         statuses
     }
 
-    /// Asks the member that leads from now on, if it answers: what another one is asked, it passes on to the leader, which
-    /// costs a transaction a round trip and both of them time. `status` is what the present one says.
+    /// Asks the member that leads from now on, if it answers: what another one is asked, it passes on to the leader,
+    /// which costs a transaction a round trip and both of them time. `status` is what the present one says.
     pub(crate) async fn go_to_leader(&self, status: &StatusResponse) {
         let says_it_leads = |status: &StatusResponse, leader: u64| {
             status.leader == leader && status.header.is_some_and(|header| header.member_id == leader)

@@ -20,8 +20,8 @@ impl Inner {
         let (meta, facts_version) = self.facts(&birth).await?;
         self.check(&meta, &birth)?;
         let (key, record) = (self.keys.node(me.node), encode_node(&me));
-        // Together with the facts: a prefix that was emptied meanwhile gets no lone node, and a cluster whose format was
-        // raised none that does not understand it.
+        // Together with the facts: a prefix that was emptied meanwhile gets no lone node, and a cluster whose format
+        // was raised none that does not understand it.
         let txn = Txn::default()
             .when(version_is(self.keys.meta(), facts_version))
             .when(is_absent(key.clone()))
@@ -236,7 +236,7 @@ impl Inner {
 
     pub(super) async fn bury(&self, seen: Seen<NodeRecord>) -> Result<(), SharedError> {
         let node = seen.value.node;
-        // For ever, and so is a record that is gone.
+        // A burial is final, and a missing record counts as buried.
         if seen.value.is_buried || seen.version == 0 {
             return Ok(());
         }
@@ -328,7 +328,8 @@ impl Inner {
         let key = self.keys.owner(partition);
         let mut txn = Txn::default().when(version_is(key.clone(), seen.version));
         if let Some(owner) = seen.value.node {
-            // Of a node that was seen alive nothing is taken; the compare can only fail, and tell of a taking of ours.
+            // Nothing is taken from a node that was seen alive: this compare cannot succeed, and its failure shows
+            // whether an earlier attempt of ours took the partition.
             let buried = dead.as_ref().filter(|dead| dead.value.is_buried && dead.value.node == owner);
             let version = match (&dead, buried) {
                 (_, Some(buried)) => buried.version,

@@ -1,4 +1,5 @@
-//! A whole cluster that is moved in or out: its facts made, changed and removed, and streams that begin with a checkpoint.
+//! A whole cluster that is moved in or out: its facts made, changed and removed, and streams that begin with a
+//! checkpoint.
 
 use leasehold_cluster::record::{decode_meta, encode_linked, encode_meta};
 use leasehold_cluster::{CheckpointId, Link, Meta, Reign, SharedError, Sum};

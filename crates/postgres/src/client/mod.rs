@@ -216,7 +216,7 @@ impl Client {
         ended
     }
 
-    /// What became of the statement of this connection.
+    /// Finds out how the statement of this connection ended.
     async fn fate_of(&self, connection: &Connection) -> Fate {
         let fate = match timeout(CONNECT, self.fate_by_host(connection)).await {
             Ok(fate) => fate,
@@ -225,7 +225,7 @@ impl Client {
         if self.is_overtaken(connection, &fate).await { Fate::Ended } else { fate }
     }
 
-    /// Asks the server whether it is at work on it.
+    /// Asks the server whether it still works on that statement.
     async fn fate_by_host(&self, connection: &Connection) -> Fate {
         let Shared { address, tls, .. } = &*self.shared;
         let asked = match Connection::open(address, &connection.host, tls.as_ref(), "probe").await {
@@ -237,7 +237,7 @@ impl Client {
                 Some(row) if row.get::<_, Option<bool>>(0) != Some(false) => Fate::AtWork(row.get(1)),
                 _ => Fate::Ended,
             },
-            // Whatever it was, it is the primary no more.
+            // The server is no longer the primary, so it cannot complete the statement any more.
             Err(Verdict::Standby(_)) => Fate::Ended,
             Err(Verdict::Again(why)) => Fate::Unknown(why),
             Err(Verdict::Refused(refusal)) => Fate::Unknown(refusal.to_string()),
@@ -337,7 +337,7 @@ impl Lane {
     }
 }
 
-/// What became of a statement that was not answered.
+/// The fate of a statement that was not answered.
 enum Fate {
     /// The server has the connection and works; it waits for this.
     AtWork(String),

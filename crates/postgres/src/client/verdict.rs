@@ -66,7 +66,7 @@ pub(super) fn pooler(what: &str) -> PostgresRefusal {
     ))
 }
 
-/// What the server said, with its code.
+/// The message of the server, with its code.
 fn words(said: &DbError) -> String {
     let detail = said.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
     format!("{}{detail} [{}]", said.message(), said.code().code())

@@ -70,9 +70,9 @@ struct Inner {
 /// How often the store looks after itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PostgresUpkeep {
-    /// At its size.
+    /// Interval between checks of the size of the tables.
     pub look_every: Duration,
-    /// At whether the map has changed.
+    /// Interval between checks whether the map has changed.
     pub poll_every: Duration,
 }
 
@@ -318,7 +318,7 @@ impl Inner {
         Ok(Seen { value, version: unsigned(version) })
     }
 
-    /// Who owns a partition, sealed.
+    /// Reads the owner of a partition, sealed.
     async fn owner_now(&self, client: &Client, partition: u32) -> Result<Seen<Owner>, SharedError> {
         let rows = self.write(client, sql::OWNER, Params::new().with(number(partition))).await?;
         self.owner(only(&rows), partition)

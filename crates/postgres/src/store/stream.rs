@@ -105,7 +105,7 @@ impl Inner {
         Ok(told)
     }
 
-    /// What became of batches that their statement did not append.
+    /// Finds out the landing of batches that their statement did not append.
     async fn verdicts(
         &self,
         client: &Client,

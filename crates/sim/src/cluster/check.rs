@@ -1,4 +1,4 @@
-//! What must hold of nodes at every step, and of everything once the world has come to rest.
+//! Invariants of nodes at every step, and of everything once the world has come to rest.
 
 use leasehold_cluster::{Bulletin, Message, Node, targets};
 use leasehold_engine::{Command, Effect};

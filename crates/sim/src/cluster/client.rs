@@ -190,7 +190,7 @@ impl ClusterWorld {
         }))
     }
 
-    /// What was asked for may happen.
+    /// Notes the command, as its changes may happen from now on.
     fn remember(&mut self, client: usize, command: &Command) {
         match command {
             Command::Acquire(acquire) => {

@@ -236,7 +236,7 @@ impl ClusterWorld {
         self.drive(of, |node, clocks| node.handle_link(clocks, &peer, number))
     }
 
-    /// The link breaks. What was on its way arrives late, by the old link, or not at all.
+    /// The link breaks. Messages on their way arrive late, by the old link, or not at all.
     fn break_link(&mut self, pair: usize) {
         let (a, b) = self.pairs[pair].ends;
         if !self.pairs[pair].is_up {

@@ -1,4 +1,5 @@
-//! A cluster in a world of our own: nodes without IO (`leasehold-cluster`), a shared store, links, machines and clients.
+//! A cluster in a world of our own: nodes without IO (`leasehold-cluster`), a shared store, links, machines and
+//! clients.
 //!
 //! ```text
 //! clients ─▶ machine 0: Node ──┐  links: in order, break, stall, go one way
@@ -47,7 +48,7 @@ const FOLLOWED_US: u64 = 1_000_000;
 /// More events than this at one instant are a circle of them.
 const STEPS_AT_ONCE_MAX: u64 = 100_000;
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterReport {
     pub violation: Option<Violation>,
@@ -184,7 +185,7 @@ pub struct ClusterWorld {
     asks: Asks,
     /// The partition and the claim of each ask for one, by the machine and its number.
     asked: BTreeMap<(usize, u64), (u32, ClaimId)>,
-    /// What some node told its observers first, by partition and position.
+    /// The first news that any node told its observers, by partition and position.
     told: BTreeMap<(u32, u64), Happened>,
     /// For each partition, stretches in which no service time may pass.
     unfair: Vec<Vec<(u64, u64)>>,

@@ -1,6 +1,6 @@
-//! A store that goes back: a snapshot is restored, or an asynchronous standby is promoted. Changes that were durable are
-//! gone, and with them answers that were given. The checks go on from what is left: tokens and epochs of what was lost
-//! are not used again (S3, S10).
+//! A store that goes back: a snapshot is restored, or an asynchronous standby is promoted. Changes that were durable
+//! are gone, and with them answers that were given. The checks go on from what is left: tokens and epochs of what was
+//! lost are not used again (S3, S10).
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const LOOKED: usize = 10;
 /// A node that has seen more than the store shows notices within this time, if it lives.
 const NOTICED_US: u64 = 2_500_000;
 
-/// What is needed to go back.
+/// The earlier states that a store can go back to.
 #[derive(Debug)]
 pub(super) struct Past {
     kept: Vec<(u64, Shelf)>,
@@ -94,7 +94,7 @@ impl ClusterWorld {
         for call in self.calls.values_mut() {
             (call.sent_epoch, call.sent_head) = (0, 0);
             if call.state != CallState::Open {
-                // What became of it may be lost.
+                // Its outcome may be lost.
                 call.state = CallState::Answered;
             }
         }
@@ -105,8 +105,8 @@ impl ClusterWorld {
         Ok(())
     }
 
-    /// A node that slept cannot know, nor can one that has not looked; and where all that have seen what was lost are dead,
-    /// no node can. Such losses are not in these worlds: the operator has to tell (`restored`).
+    /// A node that slept cannot know, nor can one that has not looked; and where all that have seen what was lost are
+    /// dead, no node can. Such losses are not in these worlds: the operator has to tell (`restored`).
     fn may_go_back(&self, at_us: u64, shelf: &Shelf) -> bool {
         let is_awake = |machine: &super::Machine| machine.paused_until_us.max(machine.cut_until_us) <= at_us;
         let looked = self.past.kept.iter().rev().nth(LOOKED).and_then(|(_, shelf)| shelf.map().ok());

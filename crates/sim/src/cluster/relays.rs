@@ -1,11 +1,12 @@
 //! An exhaustive small scope of relays: two real nodes, one partition, on the real shelf. Node 0 owns the partition; a
-//! caller asks for a lock at each node, and one gives another lock back through node 1. Every order of sending, delivering,
-//! losing a link with and without what is on it, appends that land, land unheard and do not land, a caller that leaves, a
-//! failover of an owner that wakes later, and an orderly hand-over, breadth first, with a bounded number of faults.
+//! caller asks for a lock at each node, and one gives another lock back through node 1. Every order of sending,
+//! delivering, losing a link with and without what is on it, appends that land, land unheard and do not land, a caller
+//! that leaves, a failover of an owner that wakes later, and an orderly hand-over, breadth first, with a bounded number
+//! of faults.
 //!
-//! Nodes cannot be copied: a state is the way that led to it, walked again. In each state all faults end, all that is on
-//! its way arrives, callers without an answer leave, and time passes. Then nothing may wait, and nothing may be held but
-//! what a caller was told of.
+//! Nodes cannot be copied: a state is the way that led to it, walked again. In each state all faults end, all that is
+//! on its way arrives, callers without an answer leave, and time passes. Then nothing may wait, and nothing may be held
+//! but what a caller was told of.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -123,7 +124,7 @@ fn lock(name: &str) -> ResourceKey {
     ResourceKey::Lock(name.into())
 }
 
-/// What this caller asks for, at which node.
+/// The command of this caller, and the node that it asks.
 fn call_of(caller: usize) -> (usize, Command) {
     let client: Arc<str> = format!("c{caller}").into();
     if caller == RETURNING {

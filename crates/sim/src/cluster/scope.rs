@@ -1,6 +1,6 @@
-//! An exhaustive small scope of ownership: three nodes, one partition, on the real shelf. Every interleaving of burying,
-//! taking, reading the tail, appending, confirming, letting go, and of calls to the store that are applied, heard, lost
-//! and applied late, breadth first. A node may sleep anywhere: that is an interleaving like any other.
+//! An exhaustive small scope of ownership: three nodes, one partition, on the real shelf. Every interleaving of
+//! burying, taking, reading the tail, appending, confirming, letting go, and of calls to the store that are applied,
+//! heard, lost and applied late, breadth first. A node may sleep anywhere: that is an interleaving like any other.
 //!
 //! The nodes are small: an engine is the number of its last change. An answer is a read that was decided at some
 //! instant; when it leaves, its node must have been the owner at that instant, and must have seen all that was durable.

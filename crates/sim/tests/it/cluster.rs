@@ -40,7 +40,8 @@ fn a_small_scope_of_ownership() {
     assert!(walked.depth >= 5, "{walked:?}");
 }
 
-/// Every order of asking, delivering, losing, failing over and handing over, with two real nodes and at most two faults.
+/// Every order of asking, delivering, losing, failing over and handing over, with two real nodes and at most two
+/// faults.
 #[test]
 fn a_small_scope_of_relays() {
     let states: usize = std::env::var("SIM_RELAY_STATES").ok().and_then(|text| text.parse().ok()).unwrap_or(12_000);

@@ -1,4 +1,5 @@
-//! L3: expiry fires in time, and a pause with an end ends. At the end of a batch nothing is overdue in the batch's own time.
+//! L3: expiry fires in time, and a pause with an end ends. At the end of a batch nothing is overdue in the batch's own
+//! time.
 
 use leasehold_engine::Time;
 
