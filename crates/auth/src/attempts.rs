@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Now;
 use crate::bucket::{Buckets, Rate, seconds_up};
+use crate::limits::{ATTEMPTS_AT_ONCE, ATTEMPTS_PER_1000_S};
 
-/// Ten at once, then one every six seconds.
-const RATE: Rate = Rate { per_second_milli: 167, burst: 10 };
+const RATE: Rate = Rate { per_second_milli: ATTEMPTS_PER_1000_S, burst: ATTEMPTS_AT_ONCE };
 const PEERS_MAX: usize = 10_000;
 
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl Attempts {
     }
 }
 
-/// The owner of one IPv6 address has its whole /64.
-fn who(peer: IpAddr) -> IpAddr {
+/// The address that stands for a peer wherever peers are counted: the owner of one IPv6 address has its whole /64.
+pub fn who(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(addr) => IpAddr::V4(addr),
         IpAddr::V6(addr) => {

@@ -1,5 +1,5 @@
-//! Basic authentication (RFC 7617), for clients that know nothing else: the password is an API token, the user its name.
-//! Only the form of the credential is read here; the token is checked where those of `Bearer` are.
+//! Basic authentication (RFC 7617), for clients that know nothing else: the password is an API token, the user its
+//! name. Only the form of the credential is read here; the token is checked where those of `Bearer` are.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;

@@ -7,14 +7,14 @@ use crate::Now;
 use crate::identity::{Principal, Source, check_name};
 
 /// The relevant fields of a verified client certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientCert {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientCert<'a> {
     /// The common name of the subject, where it has exactly one.
-    pub common_name: Option<String>,
+    pub common_name: Option<&'a str>,
     /// The subject in full, as `CN=ci,O=Example`.
-    pub subject: String,
+    pub subject: &'a str,
     /// DNS names, e-mail addresses and URIs among the alternative names, in their order.
-    pub sans: Vec<String>,
+    pub sans: &'a [String],
     /// Until when it is valid, in seconds since 1970. A connection can last longer than the certificate it began with.
     pub not_after_s: u64,
 }
@@ -43,13 +43,13 @@ pub struct CertificateSettings {
 const NO_COMMON_NAME: &str = "the certificate has no common name, or more than one";
 
 impl CertificateSettings {
-    pub(crate) fn principal(&self, certificate: &ClientCert, now: Now) -> Result<Principal, &'static str> {
+    pub(crate) fn principal(&self, certificate: ClientCert<'_>, now: Now) -> Result<Principal, &'static str> {
         if certificate.not_after_s < now.unix_s {
             return Err("the certificate has expired");
         }
         let name = match self.name_from {
-            NameFrom::CommonName => certificate.common_name.as_deref().ok_or(NO_COMMON_NAME)?,
-            NameFrom::Subject => &certificate.subject,
+            NameFrom::CommonName => certificate.common_name.ok_or(NO_COMMON_NAME)?,
+            NameFrom::Subject => certificate.subject,
             NameFrom::San => certificate.sans.first().ok_or("the certificate has no alternative name")?,
         };
         let name = format!("{}{name}", self.name_prefix);
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn the_name_is_taken_from_where_it_is_wanted() {
         let certificate = ClientCert {
-            common_name: Some("ci".to_owned()),
-            subject: "CN=ci,O=Example".to_owned(),
-            sans: vec!["ci.example.org".to_owned()],
+            common_name: Some("ci"),
+            subject: "CN=ci,O=Example",
+            sans: &["ci.example.org".to_owned()],
             not_after_s: 1_000,
         };
         let now = Now { unix_s: 1_000, mono_us: 0 };
@@ -77,15 +77,15 @@ mod tests {
             (NameFrom::San, "cert:ci.example.org"),
         ] {
             let settings = CertificateSettings { name_from, name_prefix: "cert:".to_owned(), groups: Vec::new() };
-            assert_eq!(&*settings.principal(&certificate, now).unwrap().name, expected);
+            assert_eq!(&*settings.principal(certificate, now).unwrap().name, expected);
         }
         let later = Now { unix_s: 1_001, mono_us: 0 };
-        let expired = CertificateSettings::default().principal(&certificate, later);
+        let expired = CertificateSettings::default().principal(certificate, later);
         assert_eq!(expired, Err("the certificate has expired"), "on a connection that lasts");
-        let bare = ClientCert { common_name: None, subject: String::new(), sans: Vec::new(), not_after_s: 1_000 };
+        let bare = ClientCert { common_name: None, subject: "", sans: &[], not_after_s: 1_000 };
         for name_from in [NameFrom::CommonName, NameFrom::Subject, NameFrom::San] {
             let settings = CertificateSettings { name_from, ..CertificateSettings::default() };
-            assert!(settings.principal(&bare, now).is_err());
+            assert!(settings.principal(bare, now).is_err());
         }
     }
 }

@@ -3,11 +3,7 @@
 
 use std::sync::Arc;
 
-/// Longest name of a principal or group, in bytes. Owners are stored with their claims.
-pub const NAME_MAX: usize = 256;
-
-/// Most groups a principal may have. Directories hand out hundreds; more than this is a mistake.
-pub const GROUPS_MAX: usize = 1_000;
+use crate::limits::PRINCIPAL_NAME_MAX;
 
 /// A caller: a principal, or an anonymous caller. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +84,7 @@ impl From<Arc<Principal>> for Identity {
 /// characters that cannot be seen or turn the direction of text, and no space at either end. Two names that look the
 /// same in a log or on a dashboard must be the same. The error follows the name of the field in a sentence.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
-    if !(1..=NAME_MAX).contains(&name.len()) {
+    if !(1..=PRINCIPAL_NAME_MAX).contains(&name.len()) {
         Err("must have 1 to 256 bytes")
     } else if name.chars().any(char::is_control) {
         Err("must not have control characters")

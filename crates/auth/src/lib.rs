@@ -24,6 +24,7 @@ pub mod introspect;
 pub mod jwks;
 pub mod limits;
 pub mod login;
+mod meter;
 pub mod policy;
 pub mod proxy;
 pub mod secret;

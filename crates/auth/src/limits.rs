@@ -1,13 +1,34 @@
-//! The limits of one principal: requests a second are counted here; live claims and waiters are counted by the engine,
-//! which gets the numbers.
+//! Every bound of sign-on that a caller can meet, by name. An operator can set those of [`CallerLimits`].
 
-use std::sync::{Arc, Mutex, PoisonError};
+/// Longest bearer token looked at, in bytes. All headers of a request together may have 16 KiB.
+pub const BEARER_TOKEN_MAX: usize = 12 * 1024;
 
-use crate::bucket::{Buckets, Rate};
-use crate::{Identity, Now};
+/// Longest key id in a token, in bytes. Providers use digests and UUIDs.
+pub const KID_MAX: usize = 512;
 
-/// Principals whose rate is remembered at once.
-const PRINCIPALS_MAX: usize = 100_000;
+/// Longest name of a principal or group, in bytes. Owners are stored with their claims.
+pub const PRINCIPAL_NAME_MAX: usize = 256;
+
+/// Most groups a principal may have. Directories hand out hundreds; more than this is a mistake.
+pub const GROUPS_MAX: usize = 1_000;
+
+/// How long a user may take to type a password.
+pub const FLOW_S: u64 = 600;
+
+/// Longest cookie of a login, in bytes: browsers keep cookies of up to 4096, name and attributes included.
+pub const COOKIE_MAX: usize = 3_800;
+
+/// How long a session that began with a token lasts, unless its token ends before.
+pub const SESSION_S: u64 = 8 * 3_600;
+
+/// Failed attempts to sign on that an address has at once …
+pub const ATTEMPTS_AT_ONCE: u32 = 10;
+
+/// … and how many more in a thousand seconds: one every six.
+pub const ATTEMPTS_PER_1000_S: u64 = 167;
+
+/// Principals whose rate of requests is remembered at once.
+pub const PRINCIPALS_MAX: usize = 100_000;
 
 /// The limits of one principal, the same for all. `None`: no limit beyond those of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,22 +45,4 @@ pub struct RequestRate {
     pub per_second: u32,
     /// How many may come at once.
     pub burst: u32,
-}
-
-/// Counts requests. Callers that did not sign on share one bucket.
-#[derive(Debug)]
-pub(crate) struct Meter(Option<Mutex<Buckets<Option<Arc<str>>>>>);
-
-impl Meter {
-    pub(crate) fn new(rate: Option<RequestRate>) -> Self {
-        let rate = rate.map(|rate| Rate { per_second_milli: u64::from(rate.per_second) * 1_000, burst: rate.burst });
-        Meter(rate.map(|rate| Mutex::new(Buckets::new(rate, PRINCIPALS_MAX))))
-    }
-
-    /// Counts one request, or returns in how many seconds to come back.
-    pub(crate) fn count(&self, identity: &Identity, now: Now) -> Result<(), u32> {
-        let Some(buckets) = &self.0 else { return Ok(()) };
-        let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.try_take(&identity.name().cloned(), now.mono_us)
-    }
 }

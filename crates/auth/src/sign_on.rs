@@ -21,9 +21,10 @@ use crate::fetch::Fetch;
 use crate::identity::{Identity, Principal, Source};
 use crate::introspect::{IntrospectError, Introspection};
 use crate::jwks::{Jwks, KeyError};
-use crate::limits::Meter;
+use crate::limits::BEARER_TOKEN_MAX;
 use crate::login::Login;
 use crate::login::by_token::{TokenSession, TokenSessions};
+use crate::meter::Meter;
 use crate::proxy::Said;
 use crate::secret::Digest;
 use crate::settings::{OidcSettings, SignOnSettings};
@@ -43,7 +44,7 @@ pub struct Evidence<'a> {
     pub client: IpAddr,
     /// `true` if the browser of a session speaks https, to us or to the proxy in front.
     pub is_encrypted: bool,
-    pub certificate: Option<&'a ClientCert>,
+    pub certificate: Option<ClientCert<'a>>,
     pub now: Now,
 }
 
@@ -290,7 +291,7 @@ impl SignOn {
                 return Err(self.failed(attempt, None, "the token is of a kind that is not accepted here"));
             }
         };
-        if token.len() > bearer::TOKEN_MAX {
+        if token.len() > BEARER_TOKEN_MAX {
             return Err(self.failed(attempt, None, bearer::BearerError::TooLong.to_string()));
         }
         Ok(Looked::Ask(Question { token: token.to_owned(), way, attempt }))

@@ -1,6 +1,6 @@
-//! Strict JSON, written once for the bodies of callers and the documents of a sign-on provider: an object that names a member
-//! twice is refused at any depth, as the next reader might use the other one. `serde_json` reads the syntax; this crate adds
-//! the rules that it does not check. The words for a fault are the caller's.
+//! Strict JSON, written once for the bodies of callers and the documents of a sign-on provider: an object that names a
+//! member twice is refused at any depth, as the next reader might use the other one. `serde_json` reads the syntax;
+//! this crate adds the rules that it does not check. The words for a fault are the caller's.
 
 use std::borrow::Cow;
 use std::fmt;

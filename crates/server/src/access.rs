@@ -8,14 +8,14 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 
 use crate::http::RequestId;
-use crate::metrics::Dialect;
 
 /// The route of a request, as far as it may be shown.
 #[derive(Debug)]
 pub(crate) struct Route {
-    pub(crate) dialect: Dialect,
+    /// The place of its face in the list of faces. `None` while nothing is known to serve it.
+    pub(crate) face: Option<usize>,
     method: Method,
-    /// `None` while nothing is known to serve it.
+    /// `None` in the same case.
     pub(crate) pattern: Option<&'static str>,
     /// The name that the caller signed on with, where there is an access log to show it.
     pub(crate) caller: Option<Arc<str>>,
@@ -32,7 +32,7 @@ pub(crate) struct Origin {
 
 impl Route {
     pub(crate) fn unknown(method: &Method) -> Self {
-        Route { dialect: Dialect::Other, method: method.clone(), pattern: None, caller: None }
+        Route { face: None, method: method.clone(), pattern: None, caller: None }
     }
 
     /// A method can be made up by the caller and be as long as a head may be, so it is cut.

@@ -17,14 +17,15 @@ use crate::auth::{self, Audit, Audited, From, Guard};
 use crate::document;
 use crate::driver::Handle;
 use crate::faces::{
-    Answering, Audience, Call, Endpoint, Queueing, Readiness, Received, Service, complete, endpoints, person,
+    Answering, Audience, Call, Endpoint, LABELS, Queueing, Readiness, Received, Service, complete, endpoints, person,
 };
-use crate::http::response::POSITION;
 use crate::http::router::Router;
 use crate::http::{
-    Body, Code, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site, turn,
+    Body, BodyRoom, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site, turn,
 };
+use crate::metrics::Requests;
 use crate::proofs::ProofKeys;
+use crate::response::POSITION;
 use crate::settings::Settings;
 use crate::trace::RequestSpan;
 use crate::watch::Observer;
@@ -37,9 +38,12 @@ pub struct App {
     service: Service,
     router: Router<Endpoint>,
     site: Site,
+    requests: Requests,
     audit: Option<Arc<AuditLog>>,
     /// Which service this is, on every answer: a client with several URLs can tell that they lead to one.
     name: HeaderValue,
+    /// All its callers are operators.
+    is_for_operators: bool,
 }
 
 /// The subject of a request.
@@ -88,6 +92,7 @@ impl App {
     /// Serves the endpoints of one listener.
     pub fn facing(audience: Audience, settings: Settings, driver: Handle, observer: Arc<Observer>) -> Self {
         observer.metrics.limits(settings.waiters_max, settings.http.connections_max);
+        let requests = observer.metrics.requests(LABELS);
         let router = Router::new(endpoints(audience)).expect("the table of endpoints has no mistake");
         let document = format!("{}\n", document::document(audience, &settings)).into();
         let name = observer.digester().service().try_into().expect("hex digits make a header value");
@@ -96,7 +101,8 @@ impl App {
         let (guard, readiness, queueing) = (Arc::default(), Readiness::default(), Queueing::default());
         let proof_keys = Arc::new(ProofKeys::drawn());
         let service = Service { settings, driver, observer, guard, proof_keys, document, readiness, queueing };
-        App { service, router, site, audit: None, name }
+        let is_for_operators = audience == Audience::Operators;
+        App { service, router, site, requests, audit: None, name, is_for_operators }
     }
 
     /// The same, for callers that sign on.
@@ -131,8 +137,8 @@ impl App {
         (told, understood)
     }
 
-    /// Returns whether a refusal is shown as a page: a person is to sign on, or lacks a right. Where the provider is the
-    /// only way to sign on, the browser is sent there at once.
+    /// Returns whether a refusal is shown as a page: a person is to sign on, or lacks a right. Where the provider is
+    /// the only way to sign on, the browser is sent there at once.
     fn is_for_a_person(&self, problem: &Problem, parts: &Parts) -> bool {
         problem.is_about_sign_on()
             && person::looks(parts)
@@ -152,9 +158,9 @@ impl App {
         }
         let (endpoint, params) = self.router.route(&parts.method, &parts.uri)?;
         let (service, endpoint, pattern) = (&self.service, endpoint.handler, endpoint.pattern);
-        (told.route.dialect, told.route.pattern) = (endpoint.dialect(), Some(pattern));
+        (told.route.face, told.route.pattern) = (Some(endpoint.face()), Some(pattern));
         if peer.is_reserved && !endpoint.is_about_the_service() {
-            return Err(Problem::unavailable("too many connections", 1).coded(Code::Overloaded).and_close());
+            return Err(Problem::too_many_connections());
         }
         endpoint.approach(from, service)?;
         // The caller is identified from the headers, before the body is read.
@@ -164,16 +170,18 @@ impl App {
         if settings.access_log {
             told.route.caller = caller.as_ref().and_then(|caller| caller.identity.name().cloned());
         }
-        let body = &request::read_body(form, body, settings.http.body_timeout, &settings.http.unended).await?;
+        let unended = if self.is_for_operators { &settings.http.unended_reserved } else { &settings.http.unended };
+        let room = BodyRoom { unsent: unended, ip: *client };
+        let body = &request::read_body(form, body, settings.http.body_timeout, room).await?;
         let mut call = endpoint.parse(&Received { settings, parts, params, body, from }, service)?;
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());
             let by = (driver, observer.digester());
-            told.audited = Audited::begin(log, call.change(), identity, *client, id, by).await?;
+            told.audited = Box::pin(Audited::begin(log, call.change(), identity, *client, id, by)).await?;
         }
         let audit = match caller {
             None => None,
-            Some(caller) => auth::authorize(&mut call, caller, driver, id, counted).await?,
+            Some(caller) => Box::pin(auth::authorize(&mut call, caller, driver, id, counted)).await?,
         };
         Ok(Understood { asked: Handling::Call(call), audit })
     }
@@ -195,6 +203,15 @@ fn is_this_machine(parts: &Parts) -> bool {
 }
 
 impl Handler for App {
+    fn reserved_paths(&self) -> Vec<&'static str> {
+        let endpoints = self.router.endpoints().iter();
+        endpoints.filter(|endpoint| endpoint.handler.is_about_the_service()).map(|endpoint| endpoint.pattern).collect()
+    }
+
+    fn is_for_operators(&self) -> bool {
+        self.is_for_operators
+    }
+
     fn connection(&self, news: ConnectionNews) {
         let counted = &self.service.observer.metrics.connections;
         match news {
@@ -237,7 +254,10 @@ impl Handler for App {
             };
             let outcome = answering.await;
             let mut response = request::respond(&id, outcome);
-            complete(&mut response, &self.service.driver, self.name.clone());
+            // A page that reached us by a name of its own choosing learns nothing, not even which service this is.
+            if response.status() != StatusCode::MISDIRECTED_REQUEST {
+                complete(&mut response, &self.service.driver, self.name.clone());
+            }
             if is_https_only {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
             }
@@ -250,7 +270,7 @@ impl Handler for App {
                 audited.answered(response.status().as_u16(), position);
             }
             let (status, took) = (response.status(), turn::read().saturating_duration_since(came_at));
-            self.service.observer.metrics.request(route.dialect, status.as_u16(), took);
+            self.requests.answered(route.face, status.as_u16(), took);
             let origin = Origin { peer: peer_addr, client };
             route.log(&id, origin, status, took, self.service.settings.access_log);
             told.answered(route.method(), route.pattern(), status);

@@ -153,7 +153,31 @@ fn open(path: &Path) -> io::Result<File> {
     options.append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let file = options.open(path)?;
+    close_to_others(path, &file)?;
+    Ok(file)
+}
+
+/// A file that was there before keeps its mode, but for other users: it names callers, their addresses and resources. A
+/// group may read it, where the operator lets a tool collect logs that way.
+#[cfg(unix)]
+fn close_to_others(path: &Path, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    const OTHERS: u32 = 0o007;
+    let found = file.metadata()?;
+    let mode = found.permissions().mode() & 0o7777;
+    if !found.is_file() || mode & OTHERS == 0 {
+        return Ok(());
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(mode & !OTHERS))?;
+    tracing::warn!("{} could be used by every user (mode {mode:o}), and is closed to others now", path.display());
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on unix")]
+fn close_to_others(_: &Path, _: &File) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -171,6 +195,20 @@ fn is_same(_: &Metadata, _: &Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_can_read_is_closed_to_them_and_its_group_is_left_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        for (before, after) in [(0o600, 0o600), (0o640, 0o640), (0o644, 0o640), (0o666, 0o660), (0o601, 0o600)] {
+            let path = directory.path().join(format!("{before:o}"));
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(before)).unwrap();
+            AuditLog::to_file(&path, true).unwrap().begin(b"1").unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, after, "{before:o}");
+        }
+    }
 
     #[test]
     fn a_line_that_could_not_be_written_is_kept_and_goes_first() {

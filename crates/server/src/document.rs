@@ -6,6 +6,7 @@
 use http::Method;
 use serde_json::{Map, Value, json};
 
+use crate::code::Code;
 use crate::faces::ended::EndedError;
 use crate::faces::{self, Audience, Endpoint, endpoints};
 use crate::http::{ErrorBody, router};
@@ -31,7 +32,9 @@ pub fn document(audience: Audience, settings: &Settings) -> Value {
     for endpoint in endpoints.iter().filter(|endpoint| !is_alias(endpoint, &endpoints)) {
         let router::Endpoint { method, pattern, handler, .. } = endpoint;
         let operation = handler.operation(settings);
-        tags.push(operation.tag());
+        if !tags.contains(&operation.tag()) {
+            tags.push(operation.tag());
+        }
         let namesakes = endpoints.iter().filter(|other| other.handler == *handler && other.pattern == *pattern);
         let path = paths.entry(path_of(pattern)).or_insert_with(|| json!({}));
         let value = operation.into_value(method, namesakes.count() == 1);
@@ -41,11 +44,10 @@ pub fn document(audience: Audience, settings: &Settings) -> Value {
             path[ADDITIONAL][method.as_str()] = value;
         }
     }
-    let tags: Vec<Value> = Tag::ALL
-        .into_iter()
-        .filter(|tag| tags.contains(tag))
-        .map(|tag| json!({"name": tag.name(), "description": tag.description()}))
-        .collect();
+    // In the order of the faces.
+    tags.sort_by_key(|tag| *tag == Tag::SERVICE);
+    let tags: Vec<Value> =
+        tags.into_iter().map(|Tag { name, description }| json!({"name": name, "description": description})).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -89,7 +91,7 @@ fn is_alias(endpoint: &router::Endpoint<Endpoint>, all: &[router::Endpoint<Endpo
 }
 
 fn schemas(settings: &Settings) -> Map<String, Value> {
-    let mut all = vec![Schema::shape::<ErrorBody<'_>>(), Schema::shape::<EndedError<'_>>()];
+    let mut all = vec![Schema::shape::<ErrorBody<'_, Code>>(), Schema::shape::<EndedError<'_>>()];
     all.extend(faces::schemas(settings));
     let count = all.len();
     let schemas: Map<_, _> = all.into_iter().map(|(name, schema)| (name.into_owned(), schema.into())).collect();

@@ -9,20 +9,19 @@ mod access;
 mod app;
 mod audit_log;
 mod auth;
+mod code;
 pub mod document;
 mod driver;
-pub mod duration;
 mod faces;
 #[cfg(test)]
 mod fuzz;
-pub mod http;
 pub mod limits;
 mod links;
 mod metrics;
-
 mod openapi;
 mod planted;
 mod proofs;
+mod response;
 mod settings;
 mod sync;
 mod trace;
@@ -31,12 +30,15 @@ mod watch;
 pub use app::App;
 pub use audit_log::AuditLog;
 pub use auth::{Guard, reloaded};
+pub use code::Code;
 pub use driver::{
     Answered, Beginning, Clock, Driver, Drivers, Handle, Lead, Listening, Member, Membership, Stamp, Witness,
     default_threads,
 };
 pub use faces::{Audience, Class};
 pub use leasehold_cluster::{PARTITIONS_MAX, Partitions};
+pub use leasehold_http as http;
+pub use leasehold_http::duration;
 pub use proofs::{KeyShelf, MemoryShelf, NoKeys, ProofKeys, ShelfAnswer};
 pub use settings::Settings;
 pub use trace::SPANS;

@@ -1,69 +1,17 @@
-//! Every bound that a caller can meet and no operator can set, by name. They are part of the documented contract. The
-//! bounds that can be set are in `settings` and `http/limits.rs`; those of the engine, in its own `limits.rs`.
+//! Every bound that a caller can meet and no operator can set, by name. They are part of the documented contract. Those
+//! of HTTP itself are in the `limits.rs` of `leasehold-http`, those of the engine in its own. The bounds that can be
+//! set are in `settings` and in [`HttpLimits`](leasehold_http::HttpLimits).
 
 use std::time::Duration;
 
-/// Longest body read, in bytes. One more is 413.
-pub const BODY_MAX: usize = 64 * 1024;
-
-/// The part of a body past [`BODY_MAX`] that is read and thrown away, so that a client that writes before it reads
-/// still gets to see its 413. A body announced longer than this is refused unread, and its connection closed.
-pub const BODY_DRAIN_MAX: u64 = 1024 * 1024;
-
-/// Longest request target (path and query), in bytes. One more is 414.
-pub const URI_MAX: usize = 4 * 1024;
-
-/// All header lines together, in bytes as they are on the wire. One more is 431.
-pub const HEADERS_MAX: usize = 16 * 1024;
-
-/// The buffer in which hyper looks for the end of a head. Larger than [`URI_MAX`] and [`HEADERS_MAX`] together, so that
-/// a head somewhat past either is still parsed and gets an answer with a sentence; far past it hyper answers a bare 431.
-pub const HEAD_BUFFER_MAX: usize = 32 * 1024;
-
-const _: () = assert!(HEAD_BUFFER_MAX > URI_MAX + HEADERS_MAX, "an oversized head must still parse");
-
-/// A long body is given to hyper in pieces of this size. On HTTP/1.1 it copies them into a buffer that the connection
-/// keeps, and takes no more while there are 32 KiB in it ([`HEAD_BUFFER_MAX`]): in one piece, 100 KiB of answer would
-/// be 100 KiB of memory for as long as the connection lives.
-pub const PIECE_MAX: usize = 16 * 1024;
+pub use leasehold_http::limits::{BODY_MAX, HEADERS_MAX, PIECE_MAX, URI_MAX};
 
 /// A list ends after about so many bytes, as well as after so many items: callers decide how long an item is.
 pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// The bytes of one HTTP/2 stream's answer that hyper takes ahead of the peer's window.
-pub const H2_SEND_BUFFER: usize = 32 * 1024;
-
-/// Streams at once on one HTTP/2 connection. Each parked long poll is one.
-pub const H2_STREAMS_MAX: u32 = 256;
-
-/// Streams that a connection has in any case, also when its address has used up its share of them.
-pub const H2_STREAMS_MIN: u32 = 8;
-
-/// Streams in all, for each connection that there may be. Each connection is promised [`H2_STREAMS_MAX`] of them when it
-/// is opened, as long as there are so many.
-pub const H2_STREAMS_PER_CONNECTION: u32 = 8;
-
-/// A stream may send this much before we read: one body of the longest kind, and then it waits.
-pub const H2_STREAM_WINDOW: u32 = 64 * 1024;
-
-/// The bytes that all streams of one HTTP/2 connection may send before we read.
-pub const H2_CONNECTION_WINDOW: u32 = 1024 * 1024;
-
-/// Connections over the limit that are told so at the same time. Past this they are closed without a word.
-pub const REFUSALS_MAX: usize = 64;
-
-/// Connections past the limit that may still ask for the health of the service.
-pub const RESERVED_MAX: u32 = 16;
-
-/// How many of those one address may have.
-pub const RESERVED_PER_ADDRESS: u32 = 4;
-
-/// How long a connection past the limit may take to send such a request.
-pub const RESERVE_PATIENCE: Duration = Duration::from_millis(250);
-
-/// After the signal to stop: how long a stream may take to end. It is told at once, so this is for a reader that
-/// stopped reading.
-pub const STREAM_DRAIN: Duration = Duration::from_millis(500);
+/// The most that an operator may set `metadata_max` to, in bytes: a body has to hold it, with its resource and the
+/// rest.
+pub const METADATA_MAX_MOST: usize = BODY_MAX / 4 * 3;
 
 /// Longest name of a resource, a job or a client, in bytes.
 pub const NAME_MAX: usize = 1024;
@@ -91,6 +39,7 @@ pub const WAIT_TTL_S: std::ops::RangeInclusive<u64> = 5..=86_400;
 
 /// The least and the most seconds that a caller may have to confirm a grant.
 pub const CONFIRM_S: std::ops::RangeInclusive<u64> = 5..=3_600;
+
 /// Longest name of a Terraform lock, in bytes. With its prefix it is the name of a resource.
 pub const TERRAFORM_NAME_MAX: usize = 1_000;
 
@@ -102,15 +51,6 @@ pub const KEEP_MAX_US: u64 = 300_000_000;
 
 /// Longest `Idempotency-Key`, in bytes.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;
-
-/// Parameters in one query. Finding one given twice takes time that grows with the square of this.
-pub const PARAMETERS_MAX: usize = 64;
-
-/// Longest id of a caller's that is taken over.
-pub const REQUEST_ID_MAX: usize = 128;
-
-/// Objects and arrays inside one another. serde's reader is recursive, so there has to be an end.
-pub const DEPTH_MAX: usize = 64;
 
 /// Claims and resources on a page, unless the caller says how many …
 pub const CLAIMS_LIMIT_DEFAULT: usize = 100;
@@ -132,6 +72,24 @@ pub const WATCH_OFFSET_MAX: usize = 100_000_000;
 
 /// Longest text to look for.
 pub const SEARCH_MAX: usize = 1_024;
+
+/// A search looks into the beginning of each text, in bytes.
+pub const SEARCHED_MAX: usize = 1_024;
+
+/// The longest key of an observed resource, in bytes: a kind, a colon and a name.
+pub const KEY_MAX: usize = "claim:".len() + NAME_MAX;
+
+/// Longest metadata that the name of a holder is looked for in, in bytes: a list goes over all resources.
+pub const NAMING_METADATA_MAX: usize = 1_024;
+
+/// A text in metadata names a holder up to this length, in bytes; beyond it, it is a story.
+pub const NAMING_TEXT_MAX: usize = 80;
+
+/// Seconds of the series for charts.
+pub const SERIES_SECONDS: usize = 600;
+
+/// A reader of events that has heard nothing for this long hears at least that the line is open.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Events of a history, unless the caller says how many …
 pub const HISTORY_DEFAULT: usize = 1_000;
@@ -171,3 +129,9 @@ pub const LOGIN_STEPS_AT_ONCE: u64 = 60;
 
 /// … and how long it takes until it may take one more.
 pub const LOGIN_STEP_EVERY_US: u64 = 1_000_000;
+
+/// Addresses whose steps are remembered; those that took one longest ago are forgotten first.
+pub const LOGIN_ADDRESSES_MAX: usize = 10_000;
+
+/// Finished logins remembered, for as long as their cookie would be good.
+pub const LOGINS_FINISHED_MAX: usize = 100_000;

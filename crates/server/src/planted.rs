@@ -1,15 +1,11 @@
-//! Bugs on purpose that no simulation can show, as they are about sockets: the test of the binary that guards against
-//! each of them must find it (`scripts/planted.sh`). Without the feature `planted` none can be armed.
+//! Bugs on purpose that no simulation can show, as they are about what callers hear: the test of the binary that guards
+//! against each of them must find it (`scripts/planted.sh`). Without the feature `planted` none can be armed.
 
 /// A bug that the variable `PLANTED_BUG` arms by its name. (Tests take variables of ours out of the environment of the
 /// binary.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// A caller that waits behind unread bytes is not missed when its connection ends.
-    LeaverBehindBytes,
-    /// An answer counts as sent once HTTP/2 has it, though its window holds it back.
-    SettledWhenTaken,
-    /// A page of a list that moves is cut from the order of this moment.
+    /// The second page of a sorted list is cut from the order of that moment, not from that of the first page.
     OrderMoves,
     /// A lock whose time is over rings for no caller that looks out.
     GraceUnheard,

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
+use leasehold_engine::Limits;
 
 use crate::http::HttpLimits;
 
@@ -73,9 +74,11 @@ impl Settings {
 }
 
 impl Default for Settings {
+    /// The engine keeps some of the bounds, and has their defaults.
     fn default() -> Self {
+        let engine = Limits::default();
         Settings {
-            grace_us: 5 * S_US,
+            grace_us: engine.grace_us,
             default_ttl_us: 30 * S_US,
             ttl_max_us: 24 * H_US,
             wait_max_us: 300 * S_US,
@@ -83,8 +86,8 @@ impl Default for Settings {
             timeout_max_us: 30 * 24 * H_US,
             fleetlock_ttl_us: None,
             metadata_max: 16 * 1024,
-            retain_finished_us: 24 * H_US,
-            retain_max: 100_000,
+            retain_finished_us: engine.retain_us,
+            retain_max: engine.retained_max,
             public_url: None,
             allowed_hosts: Vec::new(),
             allow_origin: Vec::new(),
@@ -93,7 +96,7 @@ impl Default for Settings {
             callers_addr: None,
             trusted_proxies: Vec::new(),
             store_timeout_us: 10 * S_US,
-            waiters_max: 100_000,
+            waiters_max: engine.waiting_max,
             access_log: false,
             log_renewals: false,
             store: "sqlite",

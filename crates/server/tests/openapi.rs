@@ -181,7 +181,7 @@ fn validator(document: &Value, schema: &Value) -> jsonschema::Validator {
 fn every_error_code_is_in_the_contract() {
     let contract = include_str!("../../../docs/api.md");
     let (_, table) = contract.split_once("## 6. Error codes").expect("the contract has a table of codes");
-    for code in leasehold_server::http::Code::ALL {
+    for code in leasehold_server::Code::ALL {
         assert!(table.contains(&format!("`{}`", code.as_str())), "{code:?} is not in the table");
     }
 }

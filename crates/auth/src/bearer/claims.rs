@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::BearerError;
 use crate::Now;
-use crate::identity::{GROUPS_MAX, Principal, Source, check_name};
+use crate::identity::{Principal, Source, check_name};
+use crate::limits::GROUPS_MAX;
 
 /// Clocks of provider and service may differ by this much.
 const LEEWAY_S: u64 = 30;

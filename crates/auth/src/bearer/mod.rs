@@ -23,13 +23,8 @@ pub use error::BearerError;
 pub use key::{VerifyingKey, keys_of};
 
 use crate::Now;
+use crate::limits::{BEARER_TOKEN_MAX, KID_MAX};
 use leasehold_json as json;
-
-/// Longest token looked at, in bytes. All headers of a request together may have 16 KiB.
-pub const TOKEN_MAX: usize = 12 * 1024;
-
-/// Longest key id. Providers use digests and UUIDs.
-const KID_MAX: usize = 512;
 
 /// A token whose shape is right and whose claims count for nothing yet.
 #[derive(Debug)]
@@ -49,7 +44,7 @@ pub fn looks_like_jwt(token: &str) -> bool {
 
 impl<'a> Unverified<'a> {
     pub fn parse(token: &'a str) -> Result<Self, BearerError> {
-        if token.len() > TOKEN_MAX {
+        if token.len() > BEARER_TOKEN_MAX {
             return Err(BearerError::TooLong);
         }
         let (message, signature) = token.rsplit_once('.').ok_or(BearerError::NotThreeParts)?;

@@ -10,11 +10,9 @@ use super::ended::Ended;
 use super::seal::Sealer;
 use crate::Now;
 use crate::identity::{Principal, Source};
+use crate::limits::SESSION_S;
 use crate::secret::Digest;
 use crate::token::{Found, Tokens};
-
-/// How long a session lasts, unless its token ends before.
-pub const SESSION_S: u64 = 8 * 3_600;
 
 /// A cookie of a login by the provider does not open as one of these.
 const PURPOSE: &str = "token session";

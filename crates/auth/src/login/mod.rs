@@ -28,20 +28,18 @@ use crate::fetch::{Fetch, FetchError, Form};
 use crate::identity::{Principal, Source};
 use crate::introspect::basic;
 use crate::jwks::{Jwks, KeyError, Provider};
+use crate::limits::{COOKIE_MAX, FLOW_S};
 use crate::secret::Digest;
 use crate::settings::{LoginSettings, OidcSettings};
 use ended::Ended;
 use leasehold_json as json;
 use seal::Sealer;
 
-/// How long a user may take to type a password.
-pub const FLOW_S: u64 = 600;
-
-/// Browsers keep cookies of up to 4096 bytes, name and attributes included.
-const COOKIE_MAX: usize = 3_800;
-
 /// How long the provider's description is good for.
 const PROVIDER_US: u64 = 600_000_000;
+
+/// How long a provider that did not answer is left alone.
+const PROVIDER_AWAY_US: u64 = 2_000_000;
 
 /// Why a login failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +67,7 @@ pub struct Login {
     fetch: Arc<dyn Fetch>,
     sealer: Sealer,
     ended: Ended,
-    provider: Mutex<Option<(Provider, u64)>>,
+    provider: Mutex<Option<(Result<Provider, ()>, u64)>>,
 }
 
 /// Where to send a browser, with a cookie.
@@ -262,20 +260,19 @@ impl Login {
         Ok(unverified.verify(&key, &expected, now)?.principal)
     }
 
-    /// The provider's description, asked for now and then.
+    /// The provider's description, asked for now and then. A provider that does not answer is left alone for a while,
+    /// so that logins neither wait for it in line nor fill the log.
     async fn provider(&self, now: Now) -> Result<Provider, LoginError> {
         let mut known = self.provider.lock().await;
-        if let Some((provider, at_us)) = &*known
-            && now.mono_us < at_us + PROVIDER_US
-        {
-            return Ok(provider.clone());
+        if let Some((provider, at_us)) = &*known {
+            let good_us = if provider.is_ok() { PROVIDER_US } else { PROVIDER_AWAY_US };
+            if now.mono_us < at_us + good_us {
+                return provider.clone().map_err(|()| LoginError::Unavailable);
+            }
         }
-        let provider = self.jwks.discover().await.map_err(|error| {
-            tracing::warn!("logins fail: {error}");
-            LoginError::Unavailable
-        })?;
+        let provider = self.jwks.discover().await.map_err(|error| tracing::warn!("logins fail: {error}"));
         *known = Some((provider.clone(), now.mono_us));
-        Ok(provider)
+        provider.map_err(|()| LoginError::Unavailable)
     }
 
     fn seal(&self, purpose: &str, value: &impl Serialize) -> String {

@@ -1,6 +1,7 @@
 //! A whole login against a scripted provider, and the errors on the way.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -18,11 +19,18 @@ struct Script {
     id_token: std::sync::Mutex<String>,
     /// The form that the code was redeemed with.
     redeemed: std::sync::Mutex<Option<Form>>,
+    /// It does not answer, and how often it was asked.
+    is_away: AtomicBool,
+    asked: AtomicUsize,
 }
 
 impl Fetch for Script {
     fn get<'a>(&'a self, url: &'a str) -> Fetched<'a> {
         Box::pin(async move {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            if self.is_away.load(Ordering::Relaxed) {
+                return Err(FetchError::Status { url: url.to_owned(), status: 503 });
+            }
             Ok(if url.ends_with("openid-configuration") {
                 let endpoint = |name: &str| format!("https://login.example.org/{name}");
                 let text = json!({
@@ -54,6 +62,8 @@ fn world() -> Rig {
         keys: jwks(&[&signer]),
         id_token: std::sync::Mutex::default(),
         redeemed: std::sync::Mutex::default(),
+        is_away: AtomicBool::default(),
+        asked: AtomicUsize::default(),
     });
     let fetch: Arc<dyn Fetch> = Arc::<Script>::clone(&script);
     let keys = KeySource { issuer: ISSUER.to_owned(), jwks_uri: None, allow_http: false };
@@ -93,6 +103,25 @@ impl Rig {
 
 fn callback(state: &str) -> Callback {
     Callback { state: Some(state.to_owned()), code: Some("c0de".to_owned()), error: None }
+}
+
+/// Logins neither wait for it in line nor fill the log.
+#[tokio::test]
+async fn a_provider_that_is_away_is_left_alone_for_a_while() {
+    let Rig { script, login, .. } = world();
+    let begin = |after_us: u64| {
+        let now = Now { mono_us: NOW.mono_us + after_us, ..NOW };
+        login.begin("https://locks.example.org/callback".to_owned(), "/", now)
+    };
+    script.is_away.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert_eq!(begin(0).await.unwrap_err(), LoginError::Unavailable);
+    }
+    let asked = script.asked.load(Ordering::Relaxed);
+    assert_eq!(begin(PROVIDER_AWAY_US - 1).await.unwrap_err(), LoginError::Unavailable);
+    assert_eq!((asked, script.asked.load(Ordering::Relaxed)), (1, 1));
+    script.is_away.store(false, Ordering::Relaxed);
+    begin(PROVIDER_AWAY_US).await.unwrap();
 }
 
 #[tokio::test]

@@ -20,7 +20,8 @@ use ipnet::IpNet;
 
 pub use preset::Preset;
 
-use crate::identity::{GROUPS_MAX, Principal, Source, check_name};
+use crate::identity::{Principal, Source, check_name};
+use crate::limits::GROUPS_MAX;
 use crate::secret::Secret;
 
 /// The meaning of the headers, and the addresses they are believed from.

@@ -51,7 +51,7 @@ fn look(
     it: &SignOn,
     peer: &str,
     headers: &[(&'static str, &str)],
-    cert: Option<&ClientCert>,
+    cert: Option<ClientCert<'_>>,
 ) -> Result<String, Refused> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -76,13 +76,13 @@ fn the_first_source_that_has_something_to_say_decides() {
     for (peer, headers, cert, expected) in [
         (ELSEWHERE, &[][..], None, "nobody"),
         (ELSEWHERE, &[token], None, "ci by token"),
-        (ELSEWHERE, &[], Some(&cert), "host-7 by certificate"),
-        (ELSEWHERE, &[token], Some(&cert), "ci by token"),
-        (PROXY, &[secret, user, token], Some(&cert), "alice by proxy"),
+        (ELSEWHERE, &[], Some(cert), "host-7 by certificate"),
+        (ELSEWHERE, &[token], Some(cert), "ci by token"),
+        (PROXY, &[secret, user, token], Some(cert), "alice by proxy"),
         (PROXY, &[secret, token], None, "ci by token"),
         // The certificate is the proxy's own, and the proxy has no principal.
-        (PROXY, &[secret], Some(&cert), "nobody"),
-        (PROXY, &[secret, ("x-remote-user", "(null)")], Some(&cert), "nobody"),
+        (PROXY, &[secret], Some(cert), "nobody"),
+        (PROXY, &[secret, ("x-remote-user", "(null)")], Some(cert), "nobody"),
         (PROXY, &[secret, user, ("authorization", "Basic eDp5")], None, "alice by proxy"),
     ] {
         assert_eq!(look(&it, peer, headers, cert).as_deref(), Ok(expected), "{peer} {headers:?}");
@@ -102,7 +102,7 @@ fn a_wrong_credential_is_refused_and_not_passed_over() {
         (ELSEWHERE, [("x-remote-user", "root")]),
         (PROXY, [("x-remote-user", "root")]),
     ] {
-        let refused = look(&it, peer, &headers, Some(&cert));
+        let refused = look(&it, peer, &headers, Some(cert));
         assert!(matches!(refused, Err(Refused::Invalid { .. })), "{headers:?} {refused:?}");
     }
 }
@@ -258,11 +258,6 @@ fn which_cookie_counts_is_said_by_the_scheme_alone() {
     }
 }
 
-fn certificate() -> ClientCert {
-    ClientCert {
-        common_name: Some("host-7".to_owned()),
-        subject: "CN=host-7".to_owned(),
-        sans: Vec::new(),
-        not_after_s: u64::MAX,
-    }
+fn certificate() -> ClientCert<'static> {
+    ClientCert { common_name: Some("host-7"), subject: "CN=host-7", sans: &[], not_after_s: u64::MAX }
 }

@@ -9,6 +9,7 @@ use leasehold_engine::{Acquire, ClaimId, Command, Kind, Quota, ResourceKey};
 
 use super::need::{Guarded, Need};
 use super::{Audit, Caller, words};
+use crate::code::Code;
 use crate::driver::{ClaimOwner, Handle};
 use crate::http::{Problem, RequestId};
 use crate::metrics::SignIns;
@@ -30,7 +31,8 @@ pub(crate) async fn authorize(
         Need::Page => {
             let is_to_log_in = caller.identity.is_anonymous() && caller.sign_on.login().is_some();
             if is_to_log_in && caller.sight().is_blind() {
-                return Err(Problem::see_other("log in first", HeaderValue::from_static("/login")));
+                let login = HeaderValue::from_static("/login");
+                return Err(Problem::see_other("log in first", login).coded(Code::LogIn));
             }
             may_observe(&caller, id, counted)?;
             None
@@ -117,8 +119,8 @@ async fn may_change(
     Err(words::missing(&caller.identity, missing, target))
 }
 
-/// Checks that this caller may prove that it holds this claim: it is its own, and it may change it. A caller that may end
-/// the claims of others does not hold them.
+/// Checks that this caller may prove that it holds this claim: it is its own, and it may change it. A caller that may
+/// end the claims of others does not hold them.
 async fn may_prove(
     caller: &Caller,
     driver: &Handle,

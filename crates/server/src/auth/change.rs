@@ -17,7 +17,7 @@ use crate::watch::digest::Digester;
 use crate::watch::key::{PublicKey, public_name};
 
 /// Seconds after which to try again when the audit log cannot be written.
-const RETRY_S: u32 = 5;
+const RETRY_S: u64 = 5;
 
 /// The audit line of a change, but for its outcome.
 #[derive(Debug)]

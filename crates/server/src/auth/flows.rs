@@ -6,15 +6,11 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_auth::Now;
-use leasehold_auth::login::FLOW_S;
+use leasehold_auth::attempts::who;
+use leasehold_auth::limits::FLOW_S;
 
 use crate::http::Problem;
-use crate::limits::{LOGIN_STEP_EVERY_US, LOGIN_STEPS_AT_ONCE};
-
-/// Addresses remembered; those that took a step longest ago are forgotten first.
-const ADDRESSES_MAX: usize = 10_000;
-/// Finished logins remembered, for as long as their cookie would be good.
-const FINISHED_MAX: usize = 100_000;
+use crate::limits::{LOGIN_ADDRESSES_MAX, LOGIN_STEP_EVERY_US, LOGIN_STEPS_AT_ONCE, LOGINS_FINISHED_MAX};
 
 #[derive(Debug, Default)]
 pub(super) struct Flows {
@@ -33,11 +29,11 @@ struct Steps {
 impl Flows {
     /// Counts a step of a login, or 429.
     pub(super) fn step(&self, ip: IpAddr, now: Now) -> Result<(), Problem> {
-        let ip = ip.to_canonical();
+        let ip = who(ip);
         let mut state = self.state();
-        if state.spent_until_us.len() >= ADDRESSES_MAX && !state.spent_until_us.contains_key(&ip) {
+        if state.spent_until_us.len() >= LOGIN_ADDRESSES_MAX && !state.spent_until_us.contains_key(&ip) {
             state.spent_until_us.retain(|_, until_us| *until_us > now.mono_us);
-            if state.spent_until_us.len() >= ADDRESSES_MAX {
+            if state.spent_until_us.len() >= LOGIN_ADDRESSES_MAX {
                 return Err(Problem::too_many("too many logins are under way", 1));
             }
         }
@@ -47,7 +43,7 @@ impl Flows {
             let retry_after_s =
                 (spent_us + LOGIN_STEP_EVERY_US - LOGIN_STEPS_AT_ONCE * LOGIN_STEP_EVERY_US).div_ceil(1_000_000).max(1);
             let reason = "too many logins from this address, try again in a moment";
-            return Err(Problem::too_many(reason, u32::try_from(retry_after_s).unwrap_or(u32::MAX)));
+            return Err(Problem::too_many(reason, retry_after_s));
         }
         *until_us = now.mono_us + spent_us + LOGIN_STEP_EVERY_US;
         Ok(())
@@ -57,7 +53,7 @@ impl Flows {
     pub(super) fn is_first(&self, name: &str, now: Now) -> bool {
         let mut state = self.state();
         while state.finished_until_s.front().is_some_and(|(until_s, _)| *until_s <= now.unix_s)
-            || state.finished_until_s.len() >= FINISHED_MAX
+            || state.finished_until_s.len() >= LOGINS_FINISHED_MAX
         {
             let Some((_, name)) = state.finished_until_s.pop_front() else { break };
             state.finished.remove(&name);
@@ -94,6 +90,19 @@ mod tests {
         flows.step(ip, at(1)).unwrap();
         assert!(flows.step(ip, at(1)).is_err());
         assert!((0..LOGIN_STEPS_AT_ONCE).all(|_| flows.step(ip, at(61)).is_ok()));
+    }
+
+    /// A caller with IPv6 has a whole /64 to call from.
+    #[test]
+    fn addresses_of_one_network_share_their_steps() {
+        let flows = Flows::default();
+        let of =
+            |network: u128, n: u64| IpAddr::from(((0x2001_0db8 << 96) | (network << 64) | u128::from(n)).to_be_bytes());
+        for n in 0..LOGIN_STEPS_AT_ONCE {
+            flows.step(of(1, n), at(0)).unwrap();
+        }
+        assert!(flows.step(of(1, LOGIN_STEPS_AT_ONCE), at(0)).is_err());
+        flows.step(of(2, 0), at(0)).unwrap();
     }
 
     #[test]

@@ -26,7 +26,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use leasehold_auth::login::by_token::TokenSession;
 use leasehold_auth::sign_on::Looked;
-use leasehold_auth::{Evidence, Identity, Now, Refused, SignOn, Source};
+use leasehold_auth::{ClientCert, Evidence, Identity, Now, Refused, SignOn, Source};
 
 pub(crate) use audit::Audit;
 pub use audit::reloaded;
@@ -121,34 +121,46 @@ impl Guard {
             Some(sign_on) if admission != Admission::Open => Arc::clone(sign_on),
             _ => return Ok(None),
         };
-        let now = now();
-        let evidence = from.evidence(&parts.headers, settings.is_encrypted(), now);
-        let looked = match sign_on.look(&evidence) {
-            Ok(Looked::Known(identity)) => Ok(identity),
-            // On the heap: seldom, and large.
-            Ok(Looked::Ask(question)) => Box::pin(sign_on.ask(question)).await,
-            Err(refused) => Err(refused),
-        };
-        let identity = match looked {
-            Ok(identity) => identity,
-            Err(refused) => {
-                counted.refused(source_of(&refused), matches!(refused, Refused::Unavailable { .. }));
-                return Err(words::refused(&refused));
-            }
-        };
-        let source = identity.principal().map(|principal| principal.source);
-        counted.accepted(source);
-        if source == Some(Source::Session) && !parts.method.is_safe() {
-            let base_url = links::base_url(settings, parts);
-            if !is_same_origin(&parts.headers, &base_url) {
-                return Err(cross_site());
-            }
-        }
-        sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
-        // An open pool's id is credential enough: the caller was identified only to be counted.
-        let is_let_in_by_id = admission == Admission::ById && !sign_on.settings().pools_require_sign_on;
-        Ok((!is_let_in_by_id).then_some(Caller { identity, sign_on }))
+        // On the heap, so that calls without sign-on have no room for it.
+        Box::pin(identify(sign_on, admission, parts, from, settings, now(), counted)).await
     }
+}
+
+async fn identify(
+    sign_on: Arc<SignOn>,
+    admission: Admission,
+    parts: &Parts,
+    from: From<'_>,
+    settings: &Settings,
+    now: Now,
+    counted: &SignIns,
+) -> Result<Option<Caller>, Problem> {
+    let evidence = from.evidence(&parts.headers, settings.is_encrypted(), now);
+    let looked = match sign_on.look(&evidence) {
+        Ok(Looked::Known(identity)) => Ok(identity),
+        // On the heap: seldom, and large.
+        Ok(Looked::Ask(question)) => Box::pin(sign_on.ask(question)).await,
+        Err(refused) => Err(refused),
+    };
+    let identity = match looked {
+        Ok(identity) => identity,
+        Err(refused) => {
+            counted.refused(source_of(&refused), matches!(refused, Refused::Unavailable { .. }));
+            return Err(words::refused(&refused));
+        }
+    };
+    let source = identity.principal().map(|principal| principal.source);
+    counted.accepted(source);
+    if source == Some(Source::Session) && !parts.method.is_safe() {
+        let base_url = links::base_url(settings, parts);
+        if !is_same_origin(&parts.headers, &base_url) {
+            return Err(cross_site());
+        }
+    }
+    sign_on.count(&identity, now).map_err(|retry_after_s| words::too_fast(&identity, retry_after_s))?;
+    // An open pool's id is credential enough: the caller was identified only to be counted.
+    let is_let_in_by_id = admission == Admission::ById && !sign_on.settings().pools_require_sign_on;
+    Ok((!is_let_in_by_id).then_some(Caller { identity, sign_on }))
 }
 
 /// The origin of a request: the other end of its connection, and the address that a trusted proxy there names.
@@ -161,7 +173,13 @@ pub(crate) struct From<'a> {
 impl<'a> From<'a> {
     fn evidence(self, headers: &'a HeaderMap, is_encrypted: bool, now: Now) -> Evidence<'a> {
         let From { peer, client } = self;
-        Evidence { headers, peer: peer.addr.ip(), client, is_encrypted, certificate: peer.certificate.as_deref(), now }
+        let certificate = peer.certificate.as_deref().map(|certificate| ClientCert {
+            common_name: certificate.common_name.as_deref(),
+            subject: &certificate.subject,
+            sans: &certificate.sans,
+            not_after_s: certificate.not_after_s,
+        });
+        Evidence { headers, peer: peer.addr.ip(), client, is_encrypted, certificate, now }
     }
 }
 

@@ -4,12 +4,13 @@ use http::{HeaderValue, StatusCode};
 use leasehold_auth::{Action, Identity, Refused, Target};
 
 use super::shown;
-use crate::http::{Code, Problem};
+use crate::code::Code;
+use crate::http::Problem;
 
 const REALM: &str = r#"Bearer realm="leasehold""#;
 
 /// Seconds after which to try again when the provider could not be asked.
-const RETRY_PROVIDER_S: u32 = 5;
+const RETRY_PROVIDER_S: u64 = 5;
 
 pub(super) fn refused(refused: &Refused) -> Problem {
     match refused {
@@ -18,7 +19,7 @@ pub(super) fn refused(refused: &Refused) -> Problem {
             Problem::unauthorized(reason.clone(), challenge_value(&challenge))
         }
         Refused::TooMany { retry_after_s } => {
-            Problem::too_many("too many failed attempts to sign on from this address", *retry_after_s)
+            Problem::too_many("too many failed attempts to sign on from this address", (*retry_after_s).into())
         }
         Refused::Unavailable { reason, .. } => Problem::unavailable(reason.clone(), RETRY_PROVIDER_S),
     }
@@ -51,7 +52,7 @@ pub(super) fn foreign_client(name: &str) -> Problem {
 }
 
 pub(super) fn too_fast(identity: &Identity, retry_after_s: u32) -> Problem {
-    Problem::too_many(format!("{} sends more requests a second than it may", shown(identity)), retry_after_s)
+    Problem::too_many(format!("{} sends more requests a second than it may", shown(identity)), retry_after_s.into())
 }
 
 fn denied(identity: &Identity, reason: String) -> Problem {

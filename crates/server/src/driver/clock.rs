@@ -1,4 +1,5 @@
-//! The only reader of clocks. Every other module is handed `now`.
+//! The only reader of the clocks that decide about leases: partitions and nodes are handed `now`. Other modules read a
+//! steady clock for timeouts of their own, such as those of sockets, streams and lookouts, and to measure.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -23,7 +24,7 @@ enum Source {
     },
 }
 
-/// The wall clock, which is only shown to people: a reading is good for a millisecond, by the steady clock.
+/// The wall clock, which decides nothing about leases: a reading is good for a millisecond, by the steady clock.
 #[derive(Debug)]
 struct WallReading {
     /// When it was read, by the steady clock.

@@ -244,7 +244,7 @@ impl Handle {
         }
     }
 
-    /// Of a node of a cluster: of what it owns.
+    /// Totals over all partitions; on a node of a cluster, over the partitions that it owns.
     pub fn totals(&self) -> Totals {
         if let Some(node) = self.node() {
             return node.totals();
@@ -304,8 +304,8 @@ impl Handle {
     }
 }
 
-/// A claim's id names its partition, but for ids from before there were several: their claims are looked for. Any
-/// partition can say of a claim that there is none.
+/// The partition of a claim. Its id names it, except for ids that were minted while there was one partition only: those
+/// are looked up in each. An id that no partition knows goes to the first one, which refuses it.
 fn partition_of_claim(partitions: Partitions, all: &[Arc<Shared>], claim: ClaimId) -> u32 {
     let knows = |shared: &&Arc<Shared>| shared.lock().partition.engine().owner_of(claim).is_some();
     partitions.of_claim(claim).or_else(|| Some(all.iter().find(knows)?.number)).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! The inside of a node, as requests need it: the entrance to the partitions of the cluster, wherever they are, and what
-//! this node knows of them by following.
+//! The inside of a node, as requests need it: the entrance to the partitions of the cluster, wherever they are, and
+//! what this node knows of them by following.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::route::{self, Whose};
 /// The resource of a claim, and its owner.
 pub(crate) type ClaimOwner = (Arc<str>, Option<Arc<str>>);
 
-/// What requests need of a node.
+/// The part of a node that requests need.
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) entrance: Entrance,

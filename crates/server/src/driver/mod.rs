@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Requests run the engine on the thread they arrive on, under one short lock, so the next batch fills while the last
-//! is being written. No lock is held across IO or while answers are sent. The driver is the only reader of clocks
-//! (`clock`).
+//! is being written. No lock is held across IO or while answers are sent. The driver alone reads the clocks
+//! that decide about leases (`clock`).
 //!
 //! The committer runs among the tasks of callers and not on a thread of its own, so that a lone caller is answered by
 //! the thread that took its request, and many callers are answered without waking another thread. Its append blocks

@@ -43,8 +43,8 @@ pub(super) fn whose(command: &Command) -> Whose<'_> {
     }
 }
 
-/// A fresh id for a claim of this resource. Unguessable: for a pool it is the lease's secret. Calls about a claim of the
-/// claims dialect name nothing but its id, so that id also tells its partition.
+/// A fresh id for a claim of this resource. Unguessable: for a pool it is the lease's secret. Calls about a claim of
+/// the claims dialect name nothing but its id, so that id also tells its partition.
 pub(crate) fn fresh_claim_id(resource: &ResourceKey) -> ClaimId {
     match resource.kind() {
         Kind::Claim => claim_id(resource, rand::random()),

@@ -3,22 +3,24 @@
 use leasehold_engine::Refusal;
 use leasehold_journal::Denial;
 
-use crate::http::{Code, Problem};
+use crate::code::Code;
+use crate::http::Problem;
 
 /// Seconds after which to come back when the service is full, starting or going.
-const RETRY_SOON_S: u32 = 1;
+const RETRY_SOON_S: u64 = 1;
 
 /// Seconds after which to come back when the disk is nearly full.
-const RETRY_WHEN_THERE_IS_ROOM_S: u32 = 10;
+const RETRY_WHEN_THERE_IS_ROOM_S: u64 = 10;
 
 /// Sorts out the denials that no dialect words for itself: returns the engine's refusal, or the problem to answer with.
 pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
     Err(match denial {
         Denial::Refused(refusal) => return Ok(refusal),
-        Denial::StoreLate => Problem::store_late(
+        Denial::StoreLate => Problem::bad_gateway(
             "the store did not confirm the write in time; nothing was promised, it is safe to retry",
             RETRY_SOON_S,
-        ),
+        )
+        .coded(Code::StoreLate),
         Denial::Overloaded => {
             Problem::unavailable("too many calls are waiting for an answer", RETRY_SOON_S).coded(Code::Overloaded)
         }
@@ -29,10 +31,11 @@ pub(crate) fn unserved(denial: Denial) -> Result<Refusal, Problem> {
         .coded(Code::Overloaded),
         // The driver asks the new owner itself; a caller hears of it only if that took too long.
         Denial::Moved => Problem::unavailable("the partition of this resource is moving", RETRY_SOON_S),
-        Denial::Lost => Problem::store_late(
+        Denial::Lost => Problem::bad_gateway(
             "the owner of this resource was lost before it answered; nothing was promised, it is safe to retry",
             RETRY_SOON_S,
-        ),
+        )
+        .coded(Code::StoreLate),
         Denial::EarlierVersion => Problem::unavailable(
             "a node of an earlier version is still in the cluster and does not know this; nothing was done",
             RETRY_SOON_S,

@@ -7,10 +7,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Envelope;
+use crate::code::Code;
+use crate::http::Body;
 use crate::http::json::to_bytes;
 use crate::http::json::value::May;
-use crate::http::{Body, Code, response};
 use crate::openapi::AnswerDoc;
+use crate::response;
 
 pub(crate) const WORDS: [&str; 5] = ["returned", "expired", "revoked", "withdrawn", "deleted"];
 

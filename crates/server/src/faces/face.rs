@@ -2,6 +2,7 @@
 //! this trait; the list of faces is in `list`, and adding one touches its folder and one line there.
 
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,12 +10,12 @@ use http::request::Parts;
 use http::{Method, Response};
 
 use super::class::Class;
-use super::health::{Queueing, Readiness};
+use super::recent::{Queueing, Readiness};
 use crate::auth::{Admission, AskedChange, Caller, From, Guard, Need};
 use crate::driver::Handle;
 use crate::http::router::Params;
 use crate::http::{Body, Problem, RequestId};
-use crate::metrics::Dialect;
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
 use crate::proofs::ProofKeys;
 use crate::settings::Settings;
@@ -48,6 +49,10 @@ pub(crate) struct Received<'a> {
 /// The rows of a face in the table of endpoints.
 pub(crate) type Rows<E> = Vec<(Method, &'static str, E)>;
 
+/// An answer under way, on the heap, each as large as it is: an `async fn` would be as large as the largest, hold the
+/// call twice, and be copied and kept for every parked caller. 600 bytes each.
+pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
+
 pub(crate) trait Face {
     /// The endpoints of this face, one variant each.
     type Endpoint: Copy + Debug + PartialEq + Eq;
@@ -55,8 +60,8 @@ pub(crate) trait Face {
     /// A request that made sense.
     type Call: Debug + Send;
 
-    /// How its requests are counted.
-    const DIALECT: Dialect = Dialect::Other;
+    /// The labels that its requests are counted under. Faces that lend nothing share theirs.
+    const LABELS: FaceLabels = FaceLabels::OTHER;
 
     /// It tells how the service itself is, and so is served also when there are too many callers.
     const IS_ABOUT_THE_SERVICE: bool = false;

@@ -16,9 +16,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{Received, label};
+use crate::code::Code;
+use crate::http::Problem;
 use crate::http::json::value::{FloatSeconds, May, Raw, Rfc3339};
 use crate::http::json::{AboveMax, Least, Object, Seconds, shown, to_bytes};
-use crate::http::{Code, Problem};
 use crate::limits::{NAMED_SLOTS_MAX, REASON_MAX, SLOT_DATA_MAX, SLOT_NAME_MAX};
 use crate::openapi::{NamedSchema, Schema};
 

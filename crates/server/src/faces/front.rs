@@ -9,7 +9,8 @@ use super::{Envelope, ask, denial, unserved};
 use crate::driver::Handle;
 use crate::http::{Problem, RequestId};
 
-/// Asks for a slot: the claim that has it, or a refusal for the front to word. A limit is worded alike by all.
+/// Asks for a slot: the claim that has it, or a refusal for the front to word. Refusals because of a limit are worded
+/// here, alike for all fronts.
 pub(super) async fn acquire<'a>(
     driver: &Handle,
     command: Command,

@@ -7,13 +7,10 @@ use leasehold_engine::IdempotencyKey;
 
 use crate::duration::{Cut, parse_setting};
 use crate::http::Problem;
-use crate::http::json::shown;
+use crate::http::json::{DURATION_HINT, shown};
 use crate::http::query::Query;
 use crate::limits::IDEMPOTENCY_KEY_MAX;
 use crate::openapi::{Operation, Schema};
-
-/// How to write a duration.
-pub(crate) const DURATION_HINT: &str = "30s, 1m30s or a number of seconds";
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 

@@ -1,38 +1,66 @@
 //! The list of faces, and everything that is the same for each of them: one enum of their endpoints, one of their
-//! calls. Both are matched on, not called through a table, so that a request costs no more than with one face.
-
-use std::pin::Pin;
-
-use http::Response;
+//! calls, the labels they are counted under. The enums are matched on, not called through a table, so that a request
+//! costs no more than with one face.
 
 use super::class::{Audience, Class};
-use super::face::{Face, Received, Service};
-use super::{claims, cluster, dashboard, docs, fleetlock, health, lock, pools, proofs, sign_on, terraform, watch};
+use super::face::{Answering, Face, Received, Service};
 use crate::auth::{Admission, AskedChange, Caller, From, Guarded, Need};
 use crate::http::router;
-use crate::http::{Body, Problem, RequestId};
-use crate::metrics::Dialect;
+use crate::http::{Problem, RequestId};
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 
+/// The list: the folder of each face and its type, which is also the name of its variants here. A face is one line,
+/// also for the modules of `faces`.
 macro_rules! faces {
-    ($($name:ident: $face:ty),+ $(,)?) => {
+    ($made_from_it:ident) => {
+        $made_from_it! {
+            pools: Pools,
+            proofs: Proofs,
+            claims: Claims,
+            lock: Lock,
+            terraform: Terraform,
+            fleetlock: FleetLock,
+            watch: Watch,
+            dashboard: Dashboard,
+            docs: Docs,
+            sign_on: SignOnFace,
+            cluster: Cluster,
+            health: Health,
+        }
+    };
+}
+
+macro_rules! tables {
+    ($($folder:ident: $face:ident),+ $(,)?) => {
+        $(use super::$folder::$face;)+
+
+        /// The faces in the order of the list, as indices of tables.
+        #[derive(Clone, Copy)]
+        enum Index {
+            $($face),+
+        }
+
+        /// The labels that requests to each face are counted under, in the order of the list.
+        pub(crate) const LABELS: &[FaceLabels] = &[$(<$face as Face>::LABELS),+];
+
         /// Every endpoint of every face.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Endpoint {
-            $($name(<$face as Face>::Endpoint)),+
+            $($face(<$face as Face>::Endpoint)),+
         }
 
         /// A request to any of them that made sense, freed from the bytes it came in.
         #[derive(Debug)]
         pub(crate) enum Call {
-            $($name(<$face as Face>::Call)),+
+            $($face(<$face as Face>::Call)),+
         }
 
         fn all_endpoints() -> Vec<router::Endpoint<Endpoint>> {
             let mut all = Vec::new();
             $(all.extend(<$face>::endpoints().into_iter().map(|(method, pattern, endpoint)| {
-                router::Endpoint::new(method, pattern, Endpoint::$name(endpoint)).hinting(<$face>::hint(endpoint))
+                router::Endpoint::new(method, pattern, Endpoint::$face(endpoint)).hinting(<$face>::hint(endpoint))
             }));)+
             all
         }
@@ -47,44 +75,45 @@ macro_rules! faces {
         impl Endpoint {
             pub(crate) fn class(self) -> Class {
                 match self {
-                    $(Endpoint::$name(endpoint) => <$face>::class(endpoint)),+
+                    $(Endpoint::$face(endpoint) => <$face>::class(endpoint)),+
                 }
             }
 
-            pub(crate) fn dialect(self) -> Dialect {
+            /// The place of its face in the list.
+            pub(crate) fn face(self) -> usize {
                 match self {
-                    $(Endpoint::$name(_) => <$face>::DIALECT),+
+                    $(Endpoint::$face(_) => Index::$face as usize),+
                 }
             }
 
             pub(crate) fn is_about_the_service(self) -> bool {
                 match self {
-                    $(Endpoint::$name(_) => <$face>::IS_ABOUT_THE_SERVICE),+
+                    $(Endpoint::$face(_) => <$face>::IS_ABOUT_THE_SERVICE),+
                 }
             }
 
             pub(crate) fn admission(self) -> Admission {
                 match self {
-                    $(Endpoint::$name(endpoint) => <$face>::admission(endpoint)),+
+                    $(Endpoint::$face(endpoint) => <$face>::admission(endpoint)),+
                 }
             }
 
             pub(crate) fn approach(self, from: From<'_>, service: &Service) -> Result<(), Problem> {
                 match self {
-                    $(Endpoint::$name(endpoint) => <$face>::approach(endpoint, from, service)),+
+                    $(Endpoint::$face(endpoint) => <$face>::approach(endpoint, from, service)),+
                 }
             }
 
             #[inline]
             pub(crate) fn parse(self, received: &Received<'_>, service: &Service) -> Result<Call, Problem> {
                 match self {
-                    $(Endpoint::$name(endpoint) => <$face>::parse(endpoint, received, service).map(Call::$name)),+
+                    $(Endpoint::$face(endpoint) => <$face>::parse(endpoint, received, service).map(Call::$face)),+
                 }
             }
 
             pub(crate) fn operation(self, settings: &Settings) -> Operation {
                 match self {
-                    $(Endpoint::$name(endpoint) => <$face>::operation(endpoint, settings)),+
+                    $(Endpoint::$face(endpoint) => <$face>::operation(endpoint, settings)),+
                 }
             }
         }
@@ -92,14 +121,14 @@ macro_rules! faces {
         impl Call {
             pub(crate) fn change(&self) -> Option<AskedChange<'_>> {
                 match self {
-                    $(Call::$name(call) => <$face>::change(call)),+
+                    $(Call::$face(call) => <$face>::change(call)),+
                 }
             }
 
             #[inline]
             pub(crate) fn answer<'a>(self, service: &'a Service, id: &'a RequestId) -> Answering<'a> {
                 match self {
-                    $(Call::$name(call) => Box::pin(<$face>::answer(service, call, id))),+
+                    $(Call::$face(call) => Box::pin(<$face>::answer(service, call, id))),+
                 }
             }
         }
@@ -108,39 +137,21 @@ macro_rules! faces {
             #[inline]
             fn need(&self) -> Need<'_> {
                 match self {
-                    $(Call::$name(call) => <$face>::need(call)),+
+                    $(Call::$face(call) => <$face>::need(call)),+
                 }
             }
 
             #[inline]
             fn sign(&mut self, caller: Caller) -> Result<(), Problem> {
                 match self {
-                    $(Call::$name(call) => <$face>::sign(call, caller)),+
+                    $(Call::$face(call) => <$face>::sign(call, caller)),+
                 }
             }
         }
     };
 }
 
-// A face is one line.
-faces! {
-    Pools: pools::Pools,
-    Proofs: proofs::Proofs,
-    Claims: claims::Claims,
-    Lock: lock::Lock,
-    Terraform: terraform::Terraform,
-    FleetLock: fleetlock::FleetLock,
-    Watch: watch::Watch,
-    Dashboard: dashboard::Dashboard,
-    Docs: docs::Docs,
-    SignOn: sign_on::SignOnFace,
-    Cluster: cluster::Cluster,
-    Health: health::Health,
-}
-
-/// An answer under way, on the heap, each as large as it is: an `async fn` would be as large as the largest, hold the
-/// call twice, and be copied and kept for every parked caller. 600 bytes each.
-pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send + 'a>>;
+faces!(tables);
 
 /// The table of one listener.
 pub(crate) fn endpoints(audience: Audience) -> Vec<router::Endpoint<Endpoint>> {

@@ -1,39 +1,41 @@
-//! The faces: every API of the service, one folder each, with the same files in each:
+//! The faces: every API of the service, one folder each. Every face has the first three of these files, and the others
+//! where it needs them:
 //!
 //! * `mod.rs`: the face in one `impl Face`, and its answers put together
 //! * `routes.rs`: its endpoints, and a request parsed into a call
 //! * `openapi.rs`: the same for the OpenAPI document
 //! * `wire.rs`, where it shows state: views as JSON
-//! * `refusal.rs`, where the engine can refuse: one exhaustive match from its refusals to the caller's answers
+//! * `refusal.rs`, where its dialect words the engine's refusals: one exhaustive match from them to answers
 //!
-//! `face` has the trait, `list` the list of those who implement it. A face translates. Only the engine decides which
-//! claim gets a slot.
+//! A face with more to do has a file for each part of it, such as `claims/list.rs`, `lock/lookout.rs`,
+//! `sign_on/login.rs` and `watch/series.rs`. `face` has the trait, `list` the list of those who implement it, from
+//! which their modules come, too. A face translates. Only the engine decides which claim gets a slot.
 
-mod claims;
+#[macro_use]
+mod list;
+
 mod class;
-mod cluster;
-mod dashboard;
 mod deleted;
 mod denial;
-mod docs;
 pub(crate) mod ended;
 mod face;
 mod fittings;
-mod fleetlock;
 mod front;
 mod header;
-mod health;
 mod label;
-mod list;
-mod lock;
 mod page;
-mod pools;
-mod proofs;
 mod proving;
-mod sign_on;
+mod recent;
 mod terms;
-mod terraform;
-mod watch;
+
+macro_rules! folders {
+    ($($folder:ident: $face:ident),+ $(,)?) => {
+        $(mod $folder;)+
+    };
+}
+
+// One module for each line of the list.
+faces!(folders);
 
 use std::fmt;
 
@@ -44,17 +46,18 @@ use leasehold_journal::{Denial, Request};
 pub use class::{Audience, Class};
 use denial::unserved;
 use face::Rows;
-pub(crate) use face::{Received, Service};
+pub(crate) use face::{Answering, Received, Service};
 use header::{fingerprint, key_name, plain_seconds_us};
 pub(crate) use header::{idempotency_key, listening};
-pub(crate) use health::{Queueing, Readiness};
-pub(crate) use list::{Answering, Call, Endpoint, endpoints, schemas};
+pub(crate) use list::{Call, Endpoint, LABELS, endpoints, schemas};
+pub(crate) use recent::{Queueing, Readiness};
 pub(crate) use sign_on::person;
 
 pub(crate) use crate::driver::fresh_claim_id;
 use crate::driver::{Answered, Handle, Stamp};
-use crate::http::response::{PARTITION, POSITIONS};
-use crate::http::{Body, Problem, Receipt, RequestId, response};
+use crate::http::{Body, Problem, Receipt, RequestId};
+use crate::response;
+use crate::response::{PARTITION, POSITIONS};
 use crate::watch::bookmark::{Bookmark, EventPlace};
 
 /// The part of a call that every dialect needs again for its answer.
@@ -194,8 +197,8 @@ fn header_of(Stamp { epoch, position, .. }: &Stamp) -> HeaderValue {
     response::joined([reign.format(epoch.0), ".", place.format(position.0)])
 }
 
-/// An answer is complete but for the service's name. One that did not involve the engine, such as one to a malformed call,
-/// still gets the position it could have seen; with several partitions it has none.
+/// An answer is complete but for the service's name. One that did not involve the engine, such as one to a malformed
+/// call, still gets the position it could have seen; with several partitions it has none.
 pub(crate) fn complete(response: &mut Response<Body>, driver: &Handle, service: HeaderValue) {
     response::complete(response.headers_mut(), || driver.durable().as_ref().map(header_of), service);
 }

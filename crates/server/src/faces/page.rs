@@ -8,8 +8,9 @@ use http::header::{
 };
 use http::{Response, StatusCode};
 
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::openapi::{AnswerDoc, Operation, Schema, Tag};
+use crate::response;
 
 /// Everything from here, nothing inline, and no site may put the page into a frame.
 const POLICY: &str =
@@ -96,7 +97,7 @@ fn etag(bytes: &[u8]) -> String {
 
 /// A page in the OpenAPI document.
 pub(crate) fn page(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::Service, id, summary)
+    Operation::new(Tag::SERVICE, id, summary)
         .offhand()
         .answers(200, found("A page for people.", "text/html; charset=utf-8"))
         .answers(304, kept())
@@ -104,7 +105,7 @@ pub(crate) fn page(id: &'static str, summary: &'static str) -> Operation {
 
 /// One of its files.
 pub(crate) fn file(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::Service, id, summary)
+    Operation::new(Tag::SERVICE, id, summary)
         .offhand()
         .path("file", "Its name.", Schema::string().example("index.html"))
         .answers(200, found("The file.", "*/*"))

@@ -14,10 +14,11 @@ use super::face::Service;
 use crate::http::json::to_bytes;
 use crate::http::json::value::Seconds;
 use crate::http::query::Query;
-use crate::http::{Body, Problem, response};
+use crate::http::{Body, Problem};
 use crate::limits::AUDIENCE_MAX;
 use crate::openapi::{AnswerDoc, Schema};
 use crate::proofs::{Keyring, NoKeys, Proof, Provable};
+use crate::response;
 use crate::watch::key::public_name;
 
 /// A grant as the engine told of it.

@@ -6,17 +6,18 @@ use std::sync::OnceLock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-/// `R` by `C` counters. Each is shown from its first look on, so that combinations that never happen stay out of the
-/// exposition. A family of which none was looked at is not shown at all, its name and type included.
+/// Rows of `C` counters. A counter is exposed from its first use on, so that combinations that never happen stay out of
+/// the exposition. A family without a used counter is not exposed at all, its name and type included.
 #[derive(Debug)]
-pub(super) struct Grid<L, const R: usize, const C: usize> {
+pub(super) struct Grid<L, const C: usize> {
     family: Family<L, Counter>,
-    cells: [[OnceLock<Counter>; C]; R],
+    cells: Box<[[OnceLock<Counter>; C]]>,
 }
 
-impl<L: Clone + Eq + Hash, const R: usize, const C: usize> Grid<L, R, C> {
-    pub(super) fn new(family: Family<L, Counter>) -> Self {
-        Grid { family, cells: std::array::from_fn(|_| std::array::from_fn(|_| OnceLock::new())) }
+impl<L: Clone + Eq + Hash, const C: usize> Grid<L, C> {
+    pub(super) fn new(family: Family<L, Counter>, rows: usize) -> Self {
+        let row = || std::array::from_fn(|_| OnceLock::new());
+        Grid { family, cells: std::iter::repeat_with(row).take(rows).collect() }
     }
 
     /// The counter of this row and column, which `labels` names. The same place always has the same labels.

@@ -29,8 +29,8 @@ pub(crate) use cluster::cluster_lines;
 use grid::Grid;
 use histogram::Histogram;
 pub(crate) use process::Process;
-pub(crate) use requests::Dialect;
-use requests::Requests;
+use requests::RequestFamilies;
+pub(crate) use requests::{FaceLabels, Requests};
 pub(crate) use sign_ins::SignIns;
 
 use crate::driver::Readings;
@@ -58,7 +58,7 @@ pub(crate) struct Metrics {
     /// The store of each partition as it was last looked at: its sizes, its syncs, and whether it is nearly full.
     stores: Mutex<Vec<(Sizes, u64, bool)>>,
     pub(crate) process: Process,
-    requests: Requests,
+    requests: RequestFamilies,
     pub(crate) sign_ins: SignIns,
     pub(crate) connections: Connections,
     pub(crate) events: EventMetrics,
@@ -68,7 +68,7 @@ pub(crate) struct Metrics {
     waits: PerKind<Counter>,
     renewals: PerKind<Counter>,
     expiries: PerKind<Counter>,
-    endings: Grid<EndingLabels, 3, { ENDINGS.len() }>,
+    endings: Grid<EndingLabels, { Ending::ALL.len() }>,
     wait: PerKind<Histogram>,
     hold: PerKind<Histogram>,
     expiry_lateness: Histogram,
@@ -161,24 +161,6 @@ impl<M> PerKind<M> {
     }
 }
 
-/// The order of the columns of `endings`.
-const ENDINGS: [&str; 9] =
-    ["released", "expired", "revoked", "aborted", "withdrawn", "timed_out", "deleted", "handed_back", "superseded"];
-
-fn ending(how: Ending) -> usize {
-    match how {
-        Ending::Released => 0,
-        Ending::Expired => 1,
-        Ending::Revoked => 2,
-        Ending::Aborted => 3,
-        Ending::Withdrawn => 4,
-        Ending::TimedOut => 5,
-        Ending::Deleted => 6,
-        Ending::HandedBack => 7,
-        Ending::Superseded => 8,
-    }
-}
-
 impl Metrics {
     /// Of a service with so many partitions.
     pub(crate) fn of_many(partitions: u32) -> Self {
@@ -192,7 +174,7 @@ impl Metrics {
         let endings = Family::default();
         r.register("endings", "Claims ended, by how: expired ones are holders that died or forgot to renew, timed_out ones gave up waiting", endings.clone());
         Metrics {
-            requests: Requests::register(r),
+            requests: RequestFamilies::register(r),
             sign_ins: SignIns::register(r),
             connections: Connections {
                 open: gauge(r, "connections", "Connections open; at connections_max new ones are turned away"),
@@ -368,18 +350,18 @@ impl Queues {
 
 /// The usual ones are shown from the start: growth from nothing is not seen, and a family without any would not be
 /// there at all.
-fn endings_grid(family: Family<EndingLabels, Counted>) -> Grid<EndingLabels, 3, { ENDINGS.len() }> {
-    let grid = Grid::new(family);
+fn endings_grid(family: Family<EndingLabels, Counted>) -> Grid<EndingLabels, { Ending::ALL.len() }> {
+    let grid = Grid::new(family, Kind::ALL.len());
     for kind in Kind::ALL {
         for how in [Ending::Released, Ending::Expired] {
-            grid.at(kind as usize, ending(how), || ending_labels(kind, how));
+            grid.at(kind as usize, how as usize, || ending_labels(kind, how));
         }
     }
     grid
 }
 
 fn ending_labels(kind: Kind, how: Ending) -> EndingLabels {
-    EndingLabels { kind: kind.as_str(), how: ENDINGS[ending(how)] }
+    EndingLabels { kind: kind.as_str(), how: how.as_str() }
 }
 
 fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
@@ -432,8 +414,9 @@ fn hold_histogram() -> Histogram {
 }
 
 impl Metrics {
-    pub(crate) fn request(&self, dialect: Dialect, status: u16, took: Duration) {
-        self.requests.answered(dialect, status, took);
+    /// The counters of the requests to these faces.
+    pub(crate) fn requests(&self, faces: &[FaceLabels]) -> Requests {
+        self.requests.of(faces)
     }
 
     /// The limits of the settings, for graphs and alerts to compare with.
@@ -482,7 +465,7 @@ impl Metrics {
                 if let Some(held_us) = held_us {
                     self.hold.of(kind).observe(*held_us);
                 }
-                self.endings.at(kind as usize, ending(*how), || ending_labels(kind, *how)).inc();
+                self.endings.at(kind as usize, *how as usize, || ending_labels(kind, *how)).inc();
             }
             What::Configured { .. }
             | What::Unconfigured

@@ -1,10 +1,10 @@
-//! Requests counted by dialect and status, and how long they took. Every request comes through here, so nothing in it
+//! Requests counted by face and status, and how long they took. Every request comes through here, so nothing in it
 //! takes a lock.
 
 use std::time::Duration;
 
 use leasehold_engine::Kind;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::{Registry, Unit};
@@ -12,60 +12,36 @@ use prometheus_client::registry::{Registry, Unit};
 use super::grid::Grid;
 use super::histogram::Histogram;
 
-/// Which part of the service a request was for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Dialect {
-    Pools,
-    Claims,
-    Lock,
-    Terraform,
-    FleetLock,
-    Other,
-}
-
-impl Dialect {
-    const ALL: [Dialect; 6] =
-        [Dialect::Pools, Dialect::Claims, Dialect::Lock, Dialect::Terraform, Dialect::FleetLock, Dialect::Other];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Dialect::Pools => "pools",
-            Dialect::Claims => "claims",
-            Dialect::Lock => "lock",
-            Dialect::Terraform => "terraform",
-            Dialect::FleetLock => "fleetlock",
-            Dialect::Other => "other",
-        }
-    }
-
+/// The labels that requests to a face are counted under. The label of the face itself is `dialect`: the first three
+/// faces were dialects, and dashboards know it by that name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct FaceLabels {
+    dialect: &'static str,
     /// The kind of the resources it is about, as the other metrics name it, so that both can be joined.
-    fn kind(self) -> &'static str {
-        match self {
-            Dialect::Pools => Kind::Pool.as_str(),
-            Dialect::Claims | Dialect::Terraform | Dialect::FleetLock => Kind::Claim.as_str(),
-            Dialect::Lock => Kind::Lock.as_str(),
-            Dialect::Other => "none",
-        }
-    }
+    kind: &'static str,
 }
 
-impl EncodeLabelValue for Dialect {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-        EncodeLabelValue::encode(&self.as_str(), encoder)
+impl FaceLabels {
+    /// Of all faces that lend nothing, and of requests that no face serves.
+    pub(crate) const OTHER: FaceLabels = FaceLabels { dialect: "other", kind: "none" };
+
+    /// Of a face that lends resources of this kind.
+    pub(crate) const fn lending(face: &'static str, kind: Kind) -> FaceLabels {
+        FaceLabels { dialect: face, kind: kind.as_str() }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    dialect: Dialect,
+    dialect: &'static str,
     kind: &'static str,
     status: u16,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DialectLabels {
-    dialect: Dialect,
-    kind: &'static str,
+impl RequestLabels {
+    fn of(&FaceLabels { dialect, kind }: &FaceLabels, status: u16) -> Self {
+        RequestLabels { dialect, kind, status }
+    }
 }
 
 /// The statuses this service answers with, which bounds the label. (One that is missing here is still counted.)
@@ -77,41 +53,60 @@ const STATUSES: [u16; 26] = [
 /// Shown from the start: alerts look at how these grow, and growth from nothing is not seen.
 const SHOWN_AT_ONCE: [u16; 3] = [200, 502, 503];
 
+/// What is counted of requests, whatever the faces are.
 #[derive(Debug)]
-pub(super) struct Requests {
-    family: Family<RequestLabels, Counter>,
-    counters: Grid<RequestLabels, { Dialect::ALL.len() }, { STATUSES.len() }>,
-    seconds: [Histogram; Dialect::ALL.len()],
+pub(super) struct RequestFamilies {
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<FaceLabels, Histogram, fn() -> Histogram>,
 }
 
-impl Requests {
+impl RequestFamilies {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let family = Family::default();
-        registry.register("requests", "Requests answered, by dialect, the kind of resource that it lends (joins with the metrics of kinds), and status", family.clone());
-        let durations =
-            Family::<DialectLabels, Histogram>::new_with_constructor(request_histogram as fn() -> Histogram);
+        let requests = Family::default();
+        registry.register("requests", "Requests answered, by dialect, the kind of resource that it lends (joins with the metrics of kinds), and status", requests.clone());
+        let seconds = Family::new_with_constructor(request_histogram as fn() -> Histogram);
         let help = "From the head of a request to its answer, the wait its caller asked for included";
-        registry.register_with_unit("request", help, Unit::Seconds, durations.clone());
-        let seconds =
-            Dialect::ALL.map(|dialect| durations.get_or_create_owned(&DialectLabels { dialect, kind: dialect.kind() }));
-        let requests = Requests { counters: Grid::new(family.clone()), family, seconds };
-        for dialect in Dialect::ALL {
+        registry.register_with_unit("request", help, Unit::Seconds, seconds.clone());
+        RequestFamilies { requests, seconds }
+    }
+
+    /// The counters of the requests to these faces.
+    pub(super) fn of(&self, faces: &[FaceLabels]) -> Requests {
+        let rows: Box<[FaceLabels]> = faces.iter().cloned().chain([FaceLabels::OTHER]).collect();
+        let seconds = rows.iter().map(|labels| self.seconds.get_or_create_owned(labels)).collect();
+        let counters = Grid::new(self.requests.clone(), rows.len());
+        let requests = Requests { family: self.requests.clone(), rows, counters, seconds };
+        for row in 0..requests.rows.len() {
             for status in SHOWN_AT_ONCE {
-                requests.count(dialect, status, 0);
+                requests.count(row, status, 0);
             }
         }
         requests
     }
+}
 
-    pub(super) fn answered(&self, dialect: Dialect, status: u16, took: Duration) {
-        self.count(dialect, status, 1);
-        self.seconds[dialect as usize].observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+/// The counters of requests in a row for each face and a last one for requests that no face serves. Rows with equal
+/// labels share their counters, and so do the tables of two listeners.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    family: Family<RequestLabels, Counter>,
+    rows: Box<[FaceLabels]>,
+    counters: Grid<RequestLabels, { STATUSES.len() }>,
+    seconds: Box<[Histogram]>,
+}
+
+impl Requests {
+    /// Counts a request to the face at this place in the list of faces.
+    pub(crate) fn answered(&self, face: Option<usize>, status: u16, took: Duration) {
+        let row = face.unwrap_or(self.rows.len() - 1);
+        self.count(row, status, 1);
+        self.seconds[row].observe(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    fn count(&self, dialect: Dialect, status: u16, by: u64) {
-        let labels = || RequestLabels { dialect, kind: dialect.kind(), status };
+    fn count(&self, row: usize, status: u16, by: u64) {
+        let labels = || RequestLabels::of(&self.rows[row], status);
         match STATUSES.binary_search(&status) {
-            Ok(column) => self.counters.at(dialect as usize, column, labels).inc_by(by),
+            Ok(column) => self.counters.at(row, column, labels).inc_by(by),
             Err(_) => self.family.get_or_create(&labels()).inc_by(by),
         };
     }
@@ -127,24 +122,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_are_in_the_order_they_are_looked_up_by() {
+    fn statuses_are_in_the_order_they_are_looked_up_by() {
         assert!(STATUSES.is_sorted());
-        for (index, dialect) in Dialect::ALL.into_iter().enumerate() {
-            assert_eq!(dialect as usize, index);
-        }
     }
 
     #[test]
-    fn a_status_of_nobodys_is_counted_all_the_same() {
-        let requests = Requests::register(&mut Registry::default());
+    fn a_status_that_no_answer_has_is_counted_all_the_same() {
+        let (lock, pools) = (FaceLabels::lending("lock", Kind::Lock), FaceLabels::lending("pools", Kind::Pool));
+        let families = RequestFamilies::register(&mut Registry::default());
+        let requests = families.of(&[lock.clone(), pools.clone()]);
         for status in [200, 200, 418] {
-            requests.answered(Dialect::Lock, status, Duration::ZERO);
+            requests.answered(Some(0), status, Duration::ZERO);
         }
-        let counted = |dialect: Dialect, status| {
-            requests.family.get_or_create_owned(&RequestLabels { dialect, kind: dialect.kind(), status }).get()
-        };
-        assert_eq!(counted(Dialect::Lock, 200), 2);
-        assert_eq!(counted(Dialect::Lock, 418), 1);
-        assert_eq!(counted(Dialect::Pools, 200), 0);
+        let counted = |labels, status| families.requests.get_or_create_owned(&RequestLabels::of(labels, status)).get();
+        assert_eq!(counted(&lock, 200), 2);
+        assert_eq!(counted(&lock, 418), 1);
+        assert_eq!(counted(&pools, 200), 0);
+    }
+
+    #[test]
+    fn faces_that_lend_nothing_and_requests_to_none_are_counted_together_by_every_listener() {
+        let families = RequestFamilies::register(&mut Registry::default());
+        let [one, other] = [(); 2].map(|()| families.of(&[FaceLabels::OTHER, FaceLabels::OTHER]));
+        one.answered(Some(0), 200, Duration::ZERO);
+        one.answered(None, 404, Duration::ZERO);
+        other.answered(Some(1), 200, Duration::ZERO);
+        let counted =
+            |status| families.requests.get_or_create_owned(&RequestLabels::of(&FaceLabels::OTHER, status)).get();
+        assert_eq!((counted(200), counted(404)), (2, 1));
     }
 }

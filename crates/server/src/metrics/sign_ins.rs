@@ -29,8 +29,8 @@ const SOURCES: usize = Source::ALL.len() + 1;
 
 #[derive(Debug)]
 pub(crate) struct SignIns {
-    requests: Grid<SignInLabels, SOURCES, { OUTCOMES.len() }>,
-    denials: Grid<ActionLabels, 1, { Action::ALL.len() }>,
+    requests: Grid<SignInLabels, { OUTCOMES.len() }>,
+    denials: Grid<ActionLabels, { Action::ALL.len() }>,
 }
 
 impl SignIns {
@@ -39,7 +39,7 @@ impl SignIns {
         registry.register("sign_ins", "Requests by how their caller signed on, and how that went", requests.clone());
         let denials = Family::default();
         registry.register("denials", "Requests denied, by the action that was missing", denials.clone());
-        let shown = SignIns { requests: Grid::new(requests), denials: Grid::new(denials) };
+        let shown = SignIns { requests: Grid::new(requests, SOURCES), denials: Grid::new(denials, 1) };
         // From the start: an operator who watches for refusals would not see them grow from nothing.
         for source in Source::ALL.into_iter().map(Some).chain([None]) {
             shown.counter(source, REFUSED);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::operation::AnswerDoc;
 use super::schema::Schema;
-use crate::http::Code;
+use crate::code::Code;
 use crate::limits::{BODY_MAX, HEADERS_MAX, URI_MAX};
 
 /// Headers of answers that are explained once.

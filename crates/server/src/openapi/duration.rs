@@ -1,6 +1,6 @@
-//! Durations as texts with units, as regular expressions. A text that fits lasts no shorter and no longer than the number
-//! beside it may be, so that a program that makes calls from the document makes none that is refused. The service reads
-//! more spellings, such as `.5s` or `0090s`.
+//! Durations as texts with units, as regular expressions. A text that fits lasts no shorter and no longer than the
+//! number beside it may be, so that a program that makes calls from the document makes none that is refused. The
+//! service reads more spellings, such as `.5s` or `0090s`.
 
 /// The longest duration that a text can name, in microseconds: the reader counts nanoseconds in 63 bits.
 const LONGEST_US: u64 = i64::MAX as u64 / 1_000;
@@ -35,7 +35,8 @@ pub(super) fn pattern(least_us: u64, most_us: Option<u64>) -> String {
     format!("^({})$", texts.join("|"))
 }
 
-/// The number before a bound; before a large one, the largest of nines alone.
+/// The largest number below a bound that the pattern allows. Below a bound above `EXACT_MAX` it is a number of nines
+/// only, such as 99999 below 123456, so that the pattern stays short.
 fn below(bound: u64) -> u64 {
     if bound <= EXACT_MAX { bound - 1 } else { 10_u64.pow(bound.ilog10()) - 1 }
 }

@@ -9,76 +9,19 @@ use serde_json::{Map, Value, json};
 
 use super::common;
 use super::schema::Schema;
-use crate::http::{Code, ErrorBody};
+use crate::code::Code;
+use crate::http::ErrorBody;
 
-/// How operations are grouped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tag {
-    Pools,
-    Claims,
-    Resources,
-    Lock,
-    Terraform,
-    FleetLock,
-    Observe,
-    Service,
+/// How operations are grouped: those of a face have one tag, and claims one more for resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
 }
 
 impl Tag {
-    pub(crate) const ALL: [Tag; 8] = [
-        Tag::Pools,
-        Tag::Claims,
-        Tag::Resources,
-        Tag::Lock,
-        Tag::Terraform,
-        Tag::FleetLock,
-        Tag::Observe,
-        Tag::Service,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Tag::Pools => "Pools",
-            Tag::Claims => "Claims",
-            Tag::Resources => "Resources",
-            Tag::Lock => "Lock",
-            Tag::Terraform => "Terraform",
-            Tag::FleetLock => "FleetLock",
-            Tag::Observe => "Observe",
-            Tag::Service => "Service",
-        }
-    }
-
-    pub(crate) fn description(self) -> &'static str {
-        match self {
-            Tag::Pools => {
-                "A pool of numbered slots under a secret UUID, borrowed for a bounded time. You choose the UUID, and it is the \
-                 only credential: it appears in no log, metric, event or error."
-            }
-            Tag::Claims => {
-                "Named resources with a queue of standing claims. A claim waits its turn, is active until it is released or \
-                 its ttl runs out, and can be read for a while after."
-            }
-            Tag::Resources => "Named resources that claims queue for, and how many claims may be active at once.",
-            Tag::Lock => {
-                "One holder, who keeps the lock by renewing and gets a grace period to come back in. Everything is in the \
-                 query, so that a line of curl is enough."
-            }
-            Tag::Terraform => {
-                "The lock of Terraform's and OpenTofu's HTTP backend, over the claimed resource `tf/NAME`. Its methods are \
-                 `LOCK` and `UNLOCK`, for which OpenAPI has no place: they are listed under `x-additionalOperations`."
-            }
-            Tag::FleetLock => {
-                "The protocol by which machines ask for leave to reboot (Zincati, Flatcar), over the claimed resource \
-                 `fleetlock/GROUP`."
-            }
-            Tag::Observe => {
-                "For observers and operators: everything that is held, waited for and happening, whatever the \
-                 dialect. Pools appear under a digest, leases not at all."
-            }
-            Tag::Service => "About the service itself.",
-        }
-    }
+    /// Shared by all faces that are about the service itself. It comes last in the document.
+    pub(crate) const SERVICE: Tag = Tag { name: "Service", description: "About the service itself." };
 }
 
 #[derive(Debug)]
@@ -198,7 +141,7 @@ impl Operation {
         for (status, answer) in all {
             responses.insert(status.to_string(), answer);
         }
-        let mut value = json!({"tags": [self.tag.name()], "operationId": id, "summary": self.summary});
+        let mut value = json!({"tags": [self.tag.name], "operationId": id, "summary": self.summary});
         let members = value.as_object_mut().expect("an object was just made");
         if !self.description.is_empty() {
             members.insert("description".to_owned(), self.description.into());
@@ -234,6 +177,14 @@ impl AnswerDoc {
         AnswerDoc::empty(description).content(content_type, json!({"schema": {"type": "string"}}))
     }
 
+    /// Server-sent events, each with the schema of its data. OpenAPI 3.1 has no place for those but an extension.
+    pub(crate) fn events(description: &'static str, events: impl IntoIterator<Item = (&'static str, Schema)>) -> Self {
+        let events: Map<String, Value> =
+            events.into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect();
+        let content = json!({"schema": {"type": "string"}, "x-events": events});
+        AnswerDoc::empty(description).content("text/event-stream", content)
+    }
+
     /// The same in yet another type.
     #[must_use]
     pub(crate) fn or_text(self, content_type: &str) -> Self {
@@ -242,7 +193,7 @@ impl AnswerDoc {
 
     /// The usual error. Its example has the usual code of its status.
     pub(crate) fn error(description: &'static str, example: &str) -> Self {
-        AnswerDoc::json(description, Schema::to::<ErrorBody<'_>>(), &json!({"error": example}))
+        AnswerDoc::json(description, Schema::to::<ErrorBody<'_, Code>>(), &json!({"error": example}))
     }
 
     /// Another code than the usual one of its status.

@@ -1,6 +1,6 @@
 //! Schemas put together in code: JSON Schema as OpenAPI 3.1 has it, member by member. Where the code has a limit by
-//! name, the schema is given that name, so that the two cannot differ. The schema of an answer comes from the struct that
-//! is also its bytes.
+//! name, the schema is given that name, so that the two cannot differ. The schema of an answer comes from the struct
+//! that is also its bytes.
 
 use std::borrow::Cow;
 
@@ -118,6 +118,13 @@ impl Schema {
     pub(crate) fn either(schemas: impl IntoIterator<Item = Schema>) -> Self {
         let schemas: Vec<Value> = schemas.into_iter().map(Value::from).collect();
         Schema::any().with("anyOf", schemas)
+    }
+
+    /// An object with the members of each of these. One that comes from a struct says that it allows others, with
+    /// `#[schemars(extend("additionalProperties" = true))]`.
+    pub(crate) fn all_of(schemas: impl IntoIterator<Item = Schema>) -> Self {
+        let schemas: Vec<Value> = schemas.into_iter().map(Value::from).collect();
+        Schema::any().with("allOf", schemas)
     }
 
     pub(crate) fn object() -> Self {

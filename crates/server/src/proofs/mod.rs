@@ -51,8 +51,8 @@ struct Statement<'a> {
 }
 
 impl Keyring {
-    /// Signs a proof for this audience. `asked_at_us` is the wall clock before the engine was asked, so that the rest of the lease
-    /// counted from there ends no later than the lease does.
+    /// Signs a proof for this audience. `asked_at_us` is the wall clock before the engine was asked, so that the rest
+    /// of the lease counted from there ends no later than the lease does.
     pub(crate) fn prove(&self, grant: &Provable<'_>, audience: &str, asked_at_us: u64) -> Proof {
         let &Provable { issuer, subject, resource, slot, token, left_us } = grant;
         let left_us = if is_armed(Bug::ProofOutlivesLease) { PROOF_MAX_US } else { left_us.min(PROOF_MAX_US) };

@@ -1,5 +1,5 @@
-//! Where a reader is in the histories of the partitions it reads: the value of `Last-Event-ID`. With one partition it is
-//! the id of the last event, `3.41`; with several the same for each of them, `0:3.41,1:3.77`, as in the header
+//! Where a reader is in the histories of the partitions it reads: the value of `Last-Event-ID`. With one partition it
+//! is the id of the last event, `3.41`; with several the same for each of them, `0:3.41,1:3.77`, as in the header
 //! `Leasehold-Positions`.
 
 use std::fmt;

@@ -4,9 +4,9 @@
 //!  committer ─ push ─▶ Ring ─ bell ─▶ EventReader (a cursor, a filter) ─ frames ─▶ socket
 //! ```
 //!
-//! A partition has a ring. The rings are every reader's queue: a reader takes as many events as its socket has room for, and is cut when the ring
-//! has moved on past its cursor. So a slow reader costs nothing, and a new event costs the same for any number of
-//! readers.
+//! A partition has a ring. The rings are every reader's queue: a reader takes as many events as its socket has room
+//! for, and is cut when the ring has moved on past its cursor. So a slow reader costs nothing, and a new event costs
+//! the same for any number of readers.
 
 use std::collections::VecDeque;
 use std::ops::Range;

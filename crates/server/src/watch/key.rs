@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::digest::{Digester, PoolDigest};
 use crate::http::json::value::May;
-use crate::limits::NAME_MAX;
+use crate::limits::{KEY_MAX, NAME_MAX};
 
 /// A resource that was named. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,6 @@ pub(crate) fn public_name(resource: &ResourceKey, digester: &Digester) -> Arc<st
 
 /// The pattern of a key.
 pub(crate) const KEY_PATTERN: &str = "^(claim:.|lock:.|pool:[0-9a-f]{32}$)";
-/// The longest key: a kind, a colon and a name.
-pub(crate) const KEY_MAX: usize = NAME_MAX + 6;
 
 /// A resource's names, which begin every object that is about one.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -3,20 +3,16 @@
 
 use serde_json::Value;
 
+use crate::limits::{NAMING_METADATA_MAX, NAMING_TEXT_MAX};
+
 /// In this order.
 const FIELDS: [&str; 8] = ["client", "owner", "user", "name", "who", "job", "host", "by"];
 
-/// Longer metadata is not looked into: a list goes over all resources.
-const METADATA_MAX: usize = 1_024;
-
-/// A text alone is a label up to this length; beyond it, it is a story.
-const TEXT_MAX: usize = 80;
-
 pub(crate) fn label_of(metadata: &str) -> Option<String> {
-    if metadata.len() > METADATA_MAX || !metadata.starts_with(['{', '"']) {
+    if metadata.len() > NAMING_METADATA_MAX || !metadata.starts_with(['{', '"']) {
         return None;
     }
-    let is_label = |text: &String| !text.is_empty() && text.len() <= TEXT_MAX;
+    let is_label = |text: &String| !text.is_empty() && text.len() <= NAMING_TEXT_MAX;
     match serde_json::from_str(metadata).ok()? {
         Value::String(text) => Some(text).filter(is_label),
         Value::Object(mut members) => FIELDS.into_iter().find_map(|field| match members.remove(field) {
@@ -30,7 +26,7 @@ pub(crate) fn label_of(metadata: &str) -> Option<String> {
 /// False where no label can have `lower_case` in it, at a glance.
 pub(crate) fn may_have(metadata: &str, lower_case: &str) -> bool {
     // Escaped text looks different.
-    metadata.len() <= METADATA_MAX && (metadata.contains('\\') || metadata.to_lowercase().contains(lower_case))
+    metadata.len() <= NAMING_METADATA_MAX && (metadata.contains('\\') || metadata.to_lowercase().contains(lower_case))
 }
 
 #[cfg(test)]
@@ -39,8 +35,8 @@ mod tests {
 
     #[test]
     fn a_name_is_found_where_people_put_it() {
-        let long = format!(r#"{{"owner":"{}"}}"#, "x".repeat(TEXT_MAX + 1));
-        let deep = format!(r#"{{"owner":"ann","why":"{}"}}"#, "x".repeat(METADATA_MAX));
+        let long = format!(r#"{{"owner":"{}"}}"#, "x".repeat(NAMING_TEXT_MAX + 1));
+        let deep = format!(r#"{{"owner":"ann","why":"{}"}}"#, "x".repeat(NAMING_METADATA_MAX));
         for (metadata, expected) in [
             (r#"{"owner":"ann"}"#, Some("ann")),
             (r#"{"job":"nightly","owner":"ann"}"#, Some("ann")),

@@ -41,7 +41,7 @@ pub(super) fn lock(effect: &Effect, logs_renewals: bool) {
             }
             (how, None) => tracing::info!(target: LOCKS, job, client, ?how, "stopped waiting for the lock"),
         },
-        What::Paused { reason, .. } => tracing::info!(target: LOCKS, job, %reason, "lock paused"),
+        What::Paused { reason, .. } => tracing::info!(target: LOCKS, job, reason = &**reason, "lock paused"),
         What::Resumed { paused_us } => {
             tracing::info!(target: LOCKS, job, paused_s = seconds(*paused_us), "lock resumed");
         }
@@ -69,7 +69,7 @@ pub(super) fn quietly(effect: &Effect) {
         }
         What::Configured { capacity } => tracing::debug!(target: CLAIMS, kind, resource, capacity, "configured"),
         What::Unconfigured => tracing::debug!(target: CLAIMS, kind, resource, "unconfigured"),
-        What::Paused { reason, .. } => tracing::info!(target: CLAIMS, kind, resource, %reason, "paused"),
+        What::Paused { reason, .. } => tracing::info!(target: CLAIMS, kind, resource, reason = &**reason, "paused"),
         What::Resumed { paused_us } => {
             tracing::info!(target: CLAIMS, kind, resource, paused_s = seconds(*paused_us), "resumed");
         }

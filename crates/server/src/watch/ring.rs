@@ -166,7 +166,7 @@ impl Ring {
         let is_ahead = self.last().unwrap_or(self.complete_after) <= position
             && self.reigns.back().is_none_or(|&(newest, _)| newest <= epoch);
         if self.is_following && is_ahead {
-            // Another node told the reader of it first: here it comes in a moment.
+            // The reader heard of it from another node first: it arrives here in a moment.
             return Resume::After(position);
         }
         let began_after = |nth: usize| self.reigns.get(nth).map(|&(_, after)| after);

@@ -4,7 +4,8 @@
 use leasehold_engine::{Ending, Kind, Totals, Wall, What};
 use leasehold_journal::Happened;
 
-const BUCKETS: usize = 600;
+use crate::limits::SERIES_SECONDS;
+
 pub(crate) const STEP_S: u64 = 1;
 const S_US: u64 = 1_000_000;
 
@@ -129,7 +130,7 @@ pub(crate) struct Series {
 
 impl Series {
     pub(crate) fn new() -> Self {
-        Series { buckets: vec![None; BUCKETS] }
+        Series { buckets: vec![None; SERIES_SECONDS] }
     }
 
     pub(crate) fn push(&mut self, happened: &[Happened], totals: &Totals) {
@@ -152,7 +153,7 @@ impl Series {
     /// as they were.
     pub(crate) fn window(&self, now: Wall, totals: &Totals) -> Window {
         let last = now.0 / S_US;
-        let seconds = last.saturating_sub(BUCKETS as u64 - 1)..=last;
+        let seconds = last.saturating_sub(SERIES_SECONDS as u64 - 1)..=last;
         let known = |second| self.buckets[index(second)].as_ref().filter(|bucket| bucket.second == second);
         // Before the first known event, the numbers were as they had been until it.
         let first_known = seconds.clone().find_map(known);
@@ -171,7 +172,7 @@ impl Series {
 pub(crate) struct Window(pub(crate) Vec<Bucket>);
 
 fn index(second: u64) -> usize {
-    usize::try_from(second % BUCKETS as u64).expect("it is small")
+    usize::try_from(second % SERIES_SECONDS as u64).expect("it is small")
 }
 
 /// The numbers of holders and waiters.
@@ -223,10 +224,10 @@ mod tests {
         series.push(&[at(1_000, granted(0)), at(1_000, What::Queued)], &totals(1, 1));
         series.push(&[at(1_003, granted(8_000_000))], &totals(2, 0));
         let Window(window) = series.window(Wall(1_005 * S_US), &totals(2, 0));
-        assert_eq!(window.len(), BUCKETS);
+        assert_eq!(window.len(), SERIES_SECONDS);
         assert_eq!(window.last().map(|bucket| bucket.second), Some(1_005));
         assert_eq!((window[0].holders, window[0].waiters), (0, 0), "no lease was held before");
-        let recent: Vec<_> = window[BUCKETS - 6..]
+        let recent: Vec<_> = window[SERIES_SECONDS - 6..]
             .iter()
             .map(|bucket| (bucket.grants, bucket.waits, bucket.holders, bucket.waiters, bucket.percentile_us(99)))
             .collect();
@@ -248,10 +249,10 @@ mod tests {
     fn what_is_older_than_the_window_makes_room() {
         let mut series = Series::new();
         series.push(&[at(1_000, granted(0))], &totals(1, 0));
-        series.push(&[at(1_000 + BUCKETS as u64, granted(0))], &totals(2, 0));
+        series.push(&[at(1_000 + SERIES_SECONDS as u64, granted(0))], &totals(2, 0));
         // The clock was set back: that second has gone.
         series.push(&[at(1_000, granted(0))], &totals(3, 0));
-        let Window(window) = series.window(Wall((1_000 + BUCKETS as u64) * S_US), &totals(3, 0));
+        let Window(window) = series.window(Wall((1_000 + SERIES_SECONDS as u64) * S_US), &totals(3, 0));
         assert_eq!(window.iter().map(|bucket| bucket.grants).sum::<u32>(), 1);
     }
 
@@ -261,7 +262,8 @@ mod tests {
         let mut series = Series::new();
         series.push(&[at(1_000, ended(Some(5))), at(1_000, granted(7)), at(1_000, ended(None))], &totals(4, 2));
         let Window(window) = series.window(Wall(1_001 * S_US), &totals(4, 2));
-        let shown: Vec<_> = window[BUCKETS - 3..].iter().map(|bucket| (bucket.holders, bucket.waiters)).collect();
+        let shown: Vec<_> =
+            window[SERIES_SECONDS - 3..].iter().map(|bucket| (bucket.holders, bucket.waiters)).collect();
         assert_eq!(shown, [(4, 4), (4, 2), (4, 2)], "one left the queue with the slot, one without");
     }
 

@@ -10,6 +10,7 @@ use leasehold_engine::{Kind, ResourceLine, ResourceState, SurveyPage};
 use super::Observer;
 use super::key::{parse_kind, public_name};
 use super::label::{label_of, may_have};
+use crate::limits::SEARCHED_MAX;
 
 /// The filter and order of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub(crate) struct Wanted {
     /// In lower case.
     pub(crate) search: Option<String>,
     pub(crate) sort: Sort,
-    /// Those that the caller may observe. A list that goes on must be the same caller's, or that of one who sees the same.
+    /// Those that the caller may observe. A list that goes on must be the same caller's, or that of one who sees the
+    /// same.
     pub(crate) sight: Sight,
 }
 
@@ -35,9 +37,6 @@ pub(crate) enum Sort {
     /// The next to expire first.
     Expiry,
 }
-
-/// A search looks into the beginning of each text, in bytes.
-const SEARCHED_MAX: usize = 1024;
 
 /// The place of a resource in a list: by its sort key, then by name, then by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -28,7 +28,8 @@ pub(crate) struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// Takes the newline away that ends a JSON text. Transcripts show a body without it, and every answer is held to it.
+    /// Takes the newline away that ends a JSON text. Transcripts show a body without it, and every answer is held to
+    /// it.
     fn take_line_end(&mut self) -> io::Result<()> {
         if self.header("content-type") != Some("application/json") || self.body.is_empty() {
             return Ok(());

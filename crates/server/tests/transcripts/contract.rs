@@ -140,7 +140,9 @@ fn allow_no_other_members(value: &mut Value) {
     match value {
         Value::Object(members) => {
             let has_members = members.get("properties").and_then(Value::as_object).is_some_and(|it| !it.is_empty());
-            if has_members && members.get("type") == Some(&json!("object")) {
+            // One that says itself that there are others, such as those of a caller, stays open.
+            let is_open = members.get("additionalProperties") == Some(&true.into());
+            if has_members && !is_open && members.get("type") == Some(&json!("object")) {
                 members.insert("additionalProperties".to_owned(), false.into());
             }
             members.values_mut().for_each(allow_no_other_members);

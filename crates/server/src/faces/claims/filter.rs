@@ -106,7 +106,7 @@ fn range(
         }
         (Some(_), _, _) => {
             let reason = format!("{name}=a..b is short for {minimum} and {maximum}, give one or the others");
-            return Err(Problem::bad_request(reason));
+            return Err(about(name, reason));
         }
     };
     if short.is_none() && low.is_none() && high.is_none() {
@@ -123,7 +123,7 @@ fn range(
 
 /// 400 about a parameter of this list.
 fn about(name: &str, reason: String) -> Problem {
-    Problem::about(NAMES.into_iter().find(|known| *known == name), reason)
+    Problem::about(name.to_owned(), reason)
 }
 
 /// One end of a range. Nothing is below zero, so such a maximum matches nothing and such a minimum everything.

@@ -12,7 +12,7 @@ use leasehold_engine::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::merge::{Listed, Merged, SCAN_MAX, Shown, merge};
+use super::merge::{Mergeable, Merged, SCAN_MAX, Shown, merge};
 use super::wire::{ClaimListed, Resource};
 use super::{filter, wire};
 use crate::auth::Caller;
@@ -21,10 +21,12 @@ use crate::faces::{Envelope, Stamps, unserved};
 use crate::http::json::pieces::{array, array_pieces};
 use crate::http::json::{append, shown};
 use crate::http::query::Query;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX};
+use crate::response;
 
-/// A page up to so long, in bytes, has a length in its head and is put into words at once.
+/// A page of at most so many bytes is rendered at once and has a `Content-Length`; a longer one is rendered while it is
+/// read.
 const AT_ONCE_MAX: usize = 64 * 1024;
 
 /// Which part of a list is wanted, and how to ask for the next.
@@ -147,7 +149,7 @@ fn number(
     }
 }
 
-impl Listed for ClaimList {
+impl Mergeable for ClaimList {
     type Item = ClaimView;
     type After = u64;
     type Order = Wall;
@@ -181,7 +183,7 @@ impl Listed for ClaimList {
     }
 }
 
-impl Listed for ResourceList {
+impl Mergeable for ResourceList {
     type Item = ResourceView;
     type After = Option<Arc<str>>;
     type Order = Option<Arc<str>>;
@@ -239,10 +241,10 @@ pub(super) async fn resources(driver: &Handle, list: ResourceList, id: &RequestI
     Ok(answer(&envelope, shown, next, |bytes, view| append(bytes, &Resource::of(view))))
 }
 
-type Gathered<'a, L> = (Envelope<'a>, Merged<<L as Listed>::Item, <L as Listed>::After>);
+type Gathered<'a, L> = (Envelope<'a>, Merged<<L as Mergeable>::Item, <L as Mergeable>::After>);
 
 /// A page of a list, or the refusal of one of its partitions: never a part of the list.
-async fn gather<'a, L: Listed>(
+async fn gather<'a, L: Mergeable>(
     driver: &Handle,
     list: &L,
     from: (Range<u32>, Vec<L::After>),

@@ -15,7 +15,7 @@ use crate::limits::PAGE_BYTES_MAX;
 pub(super) const SCAN_MAX: usize = 2_000;
 
 /// A list that can be asked of a partition.
-pub(super) trait Listed: Sync {
+pub(super) trait Mergeable: Sync {
     type Item: Send;
     /// A place in the order of one partition, after which its list goes on.
     type After: Clone + Send + Sync;
@@ -73,7 +73,7 @@ impl<T> Shown<T> {
 }
 
 /// The list of one partition, as far as it was asked for.
-struct Source<L: Listed> {
+struct Source<L: Mergeable> {
     partition: u32,
     items: VecDeque<L::Item>,
     /// The last item that was shown or passed over.
@@ -83,7 +83,7 @@ struct Source<L: Listed> {
     stamp: Option<Stamp>,
 }
 
-impl<L: Listed> Source<L> {
+impl<L: Mergeable> Source<L> {
     /// Asks until there is an item, or no more.
     async fn fill(&mut self, driver: &Handle, list: &L, limit: usize) -> Result<(), (Stamp, Denial)> {
         while self.items.is_empty()
@@ -98,7 +98,7 @@ impl<L: Listed> Source<L> {
 }
 
 /// Passes over `offset` items and shows up to `limit`, as far as they fit on a page.
-pub(super) async fn merge<L: Listed>(
+pub(super) async fn merge<L: Mergeable>(
     driver: &Handle,
     list: &L,
     from: (Range<u32>, Vec<L::After>),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use http::header::LOCATION;
 use http::{HeaderValue, Response, StatusCode};
-use leasehold_engine::{ClaimId, ClaimStatus, Command, Reply, ResourceKey, Token};
+use leasehold_engine::{ClaimId, ClaimStatus, Command, Kind, Reply, ResourceKey, Token};
 use leasehold_journal::Denial;
 use uuid::Uuid;
 
@@ -26,11 +26,12 @@ use crate::faces::deleted::Deleted;
 use crate::faces::fittings::Resumed;
 use crate::faces::proving::{self, Held};
 use crate::http::json::to_bytes;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::limits::PROOF_MAX_US;
-use crate::metrics::Dialect;
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
 use crate::planted::{Bug, is_armed};
+use crate::response;
 use crate::settings::Settings;
 use routes::{Call, Endpoint, Topic};
 use wire::{Claim, Resource};
@@ -41,7 +42,7 @@ impl Face for Claims {
     type Endpoint = Endpoint;
     type Call = Call;
 
-    const DIALECT: Dialect = Dialect::Claims;
+    const LABELS: FaceLabels = FaceLabels::lending("claims", Kind::Claim);
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()

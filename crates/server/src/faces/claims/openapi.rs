@@ -8,16 +8,27 @@ use serde_json::{Value, json};
 
 use super::routes::Endpoint;
 use super::wire::{Claim, ClaimConflict, ClaimHolder, ClaimListed, Resource, STATUSES, StatusChange};
+use crate::code::Code;
 use crate::faces::deleted::Deleted;
 use crate::faces::ended::key_spent;
 use crate::faces::fittings::{self, Resumed};
 use crate::faces::header::document_key;
 use crate::faces::label;
 use crate::faces::proving::{AUDIENCE_SAYS, audience_schema, proof_answer};
-use crate::http::Code;
 use crate::limits::{CLAIMS_LIMIT_DEFAULT, CLAIMS_LIMIT_MAX, CLAIMS_OFFSET_MAX, CONFIRM_S, NAME_MAX, WAIT_TTL_S};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
+
+const TAG: Tag = Tag {
+    name: "Claims",
+    description: "Named resources with a queue of standing claims. A claim waits its turn, is active until it is \
+                  released or its ttl runs out, and can be read for a while after.",
+};
+
+const RESOURCES: Tag = Tag {
+    name: "Resources",
+    description: "Named resources that claims queue for, and how many claims may be active at once.",
+};
 
 const CLAIM: &str = "0b9a8c1e-6f2d-4b57-9e3a-c5d1f0a7b842";
 
@@ -84,7 +95,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
                 ),
             ),
         Endpoint::ListResources => after(
-            paged(Operation::new(Tag::Resources, "listResources", "List resources by name")),
+            paged(Operation::new(RESOURCES, "listResources", "List resources by name")),
             Schema::string().says("The last name of the page before."),
         )
         .answers(
@@ -128,7 +139,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::Claims, id, summary)
+    Operation::new(TAG, id, summary)
 }
 
 /// On one claim.
@@ -139,7 +150,7 @@ fn one(id: &'static str, summary: &'static str) -> Operation {
 
 fn resource_in_path(id: &'static str, summary: &'static str) -> Operation {
     let says = "The resource's name, percent-encoded.";
-    Operation::new(Tag::Resources, id, summary).path("name", says, name().example("db"))
+    Operation::new(RESOURCES, id, summary).path("name", says, name().example("db"))
 }
 
 /// The name of a resource.

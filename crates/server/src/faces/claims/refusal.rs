@@ -5,9 +5,11 @@ use leasehold_engine::{ClaimStatus, Refusal};
 
 use super::wire::{ClaimConflict, ending_name};
 use crate::auth::no_such_claim;
+use crate::code::Code;
 use crate::faces::{Envelope, denial, ended, fittings};
 use crate::http::json::to_bytes;
-use crate::http::{Body, Code, Problem, response};
+use crate::http::{Body, Problem};
+use crate::response;
 
 pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {
@@ -37,7 +39,8 @@ pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Respons
         Refusal::KeyReused => Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "this Idempotency-Key was used with another body on this resource",
-        ),
+        )
+        .coded(Code::KeyReused),
         Refusal::KeySpent { how } => {
             let error = "the claim of this Idempotency-Key has ended";
             return Ok(ended::answer(StatusCode::GONE, Code::KeySpent, error, Some(*how), envelope));

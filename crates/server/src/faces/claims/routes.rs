@@ -199,7 +199,7 @@ fn within(allowed: &RangeInclusive<u64>) -> Seconds {
 /// The name a member goes by: its own, or the one the deployed claims service has for it.
 fn either(body: &Object<'_>, own: &'static str, other: &'static str) -> Result<&'static str, Problem> {
     match (body.has(own), body.has(other)) {
-        (true, true) => Err(Problem::bad_request(format!("{own} and {other} mean the same, give one of them"))),
+        (true, true) => Err(Problem::about(own, format!("{own} and {other} mean the same, give one of them"))),
         (false, true) => Ok(other),
         (_, false) => Ok(own),
     }

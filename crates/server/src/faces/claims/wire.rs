@@ -4,18 +4,18 @@ use leasehold_engine::{ClaimId, ClaimStatus, ClaimView, Ending, ResourceView, Ti
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::code::Code;
 use crate::faces::ended;
 use crate::faces::fittings::{Fittings, Paused, SlotGranted};
 use crate::faces::terms::Terms;
-use crate::http::Code;
-use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Raw, Rfc3339};
+use crate::http::json::value::{FencingToken, FloatSeconds, May, Raw, Rfc3339, UuidText};
 
 pub(super) const STATUSES: [&str; 7] = ["waiting", "active", "expired", "released", "revoked", "aborted", "withdrawn"];
 
 /// A claim, one of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ClaimListed<'a> {
-    id: Id,
+    id: UuidText,
     #[schemars(extend("format" = "uri"))]
     url: String,
     resource: &'a str,
@@ -78,7 +78,7 @@ impl<'a> ClaimListed<'a> {
         let some = |us: u64| Some(us).filter(|&us| us > 0).map(FloatSeconds);
         let holders_in_all = Some(view.holders_in_all).filter(|&all| waits && all as usize > view.holders.len());
         ClaimListed {
-            id: Id(view.id.0),
+            id: UuidText(view.id.0),
             url: claim_url(base_url, view.id),
             resource: &view.resource,
             status: status_name(view.status),
@@ -209,13 +209,13 @@ pub(super) fn resource_len(view: &ResourceView) -> usize {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ClaimHolder {
     /// A claim.
-    id: Id,
+    id: UuidText,
     /// Since when it is active, or waits.
     since: Rfc3339,
 }
 
 fn holders(holders: &[leasehold_engine::Holder]) -> Vec<ClaimHolder> {
-    holders.iter().map(|holder| ClaimHolder { id: Id(holder.claim.0), since: Rfc3339(holder.since.0) }).collect()
+    holders.iter().map(|holder| ClaimHolder { id: UuidText(holder.claim.0), since: Rfc3339(holder.since.0) }).collect()
 }
 
 /// The claim is not in a status in which this can be done.

@@ -27,7 +27,7 @@ fn show() -> Operation {
             "at_unix": 1_790_000_000.25, "pause_s": 2.104
         }]
     });
-    Operation::new(Tag::Service, "cluster", "Show the cluster as this node sees it")
+    Operation::new(Tag::SERVICE, "cluster", "Show the cluster as this node sees it")
         .says("Nodes, partitions and their owners, and the shared store. Without a cluster it is 404.")
         .offhand()
         .answers(200, AnswerDoc::shape::<ClusterBody>("The cluster.", &example))

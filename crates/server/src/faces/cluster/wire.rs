@@ -71,8 +71,8 @@ pub(super) struct PartitionBody {
     position: u64,
     /// This node serves it.
     here: bool,
-    /// How long ago what this node knows of the partition was all there was: 0 where it is the owner, null while it reads
-    /// the partition for the first time.
+    /// How long ago what this node knows of the partition was all there was: 0 where it is the owner, null while it
+    /// reads the partition for the first time.
     behind_s: Option<FloatSeconds>,
 }
 

@@ -8,7 +8,7 @@ use crate::openapi::{AnswerDoc, Operation, Schema, Tag};
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
     match endpoint {
-        Endpoint::Document => Operation::new(Tag::Service, "openapi", "This document")
+        Endpoint::Document => Operation::new(Tag::SERVICE, "openapi", "This document")
             .says("The endpoints of this listener, under its settings.")
             .offhand()
             .answers(

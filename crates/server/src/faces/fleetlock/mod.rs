@@ -1,5 +1,5 @@
-//! `FleetLock`, `/v1/pre-reboot` and `/v1/steady-state`: machines of a group (Zincati, Flatcar) ask for leave to reboot,
-//! over the claimed resource `fleetlock/GROUP`. The machine's `id` is the key of its claim.
+//! `FleetLock`, `/v1/pre-reboot` and `/v1/steady-state`: machines of a group (Zincati, Flatcar) ask for leave to
+//! reboot, over the claimed resource `fleetlock/GROUP`. The machine's `id` is the key of its claim.
 
 mod openapi;
 mod routes;
@@ -15,7 +15,7 @@ use super::front;
 use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
 use crate::driver::Handle;
 use crate::http::{Body, Problem, RequestId};
-use crate::metrics::Dialect;
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
 use routes::{Call, Endpoint, Machine};
@@ -26,7 +26,7 @@ impl Face for FleetLock {
     type Endpoint = Endpoint;
     type Call = Call;
 
-    const DIALECT: Dialect = Dialect::FleetLock;
+    const LABELS: FaceLabels = FaceLabels::lending("fleetlock", Kind::Claim);
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()

@@ -4,9 +4,16 @@ use serde_json::json;
 
 use super::routes::{Endpoint, HEADER};
 use super::wire::{FleetLockError, FleetLockSlot};
+use crate::code::Code;
 use crate::http::ErrorBody;
 use crate::limits::{FLEETLOCK_GROUP_MAX, IDEMPOTENCY_KEY_MAX};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
+
+const TAG: Tag = Tag {
+    name: "FleetLock",
+    description: "The protocol by which machines ask for leave to reboot (Zincati, Flatcar), over the claimed \
+                  resource `fleetlock/GROUP`.",
+};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -57,14 +64,14 @@ fn steady_state(id: &'static str) -> Operation {
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::FleetLock, id, summary)
+    Operation::new(TAG, id, summary)
         .required_header(HEADER, "Marks the protocol.", Schema::one_of(&["true"]))
         .body("FleetLockRequest", &json!({"client_params": {"id": "node-7", "group": "default"}}))
         .answers(
             400,
             AnswerDoc::json(
                 "The header or the body makes no sense.",
-                Schema::either([Schema::to::<FleetLockError<'_>>(), Schema::to::<ErrorBody<'_>>()]),
+                Schema::either([Schema::to::<FleetLockError<'_>>(), Schema::to::<ErrorBody<'_, Code>>()]),
                 &json!({"kind": "bad_body", "value": "group is missing, it must be a string of 1 to 1000 bytes"}),
             ),
         )

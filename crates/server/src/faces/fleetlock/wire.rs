@@ -9,12 +9,13 @@ use serde::Serialize;
 use crate::faces::{Envelope, fittings};
 use crate::http::json::value::{FencingToken, May};
 use crate::http::json::{Object, to_bytes};
-use crate::http::{Body, RequestId, response};
+use crate::http::{Body, RequestId};
+use crate::response;
 
 /// Every slot of the group is taken.
 pub(super) const FULL: &str = "failed_lock_semaphore_full";
 
-/// Whether a machine has a slot.
+/// Tells whether a machine has a slot.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct FleetLockSlot {
     held: bool,

@@ -12,9 +12,10 @@ use super::face::{Face, Received, Rows, Service};
 use super::watch::survey;
 use crate::auth::{Admission, Need};
 use crate::http::json::to_bytes;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::metrics::{self, Queues};
 use crate::openapi::{NamedSchema, Operation};
+use crate::response;
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
 use wire::{Living, Ready};
@@ -22,16 +23,8 @@ use wire::{Living, Ready};
 /// How long the store is believed to confirm writes since it last did.
 const READY_EVERY_US: u64 = 1_000_000;
 
-/// When it was last checked that changes become durable, and the result.
-#[derive(Debug, Default)]
-pub(crate) struct Readiness(tokio::sync::Mutex<Option<(u64, bool)>>);
-
 /// How long the queues are believed to be as a survey found them.
 const QUEUES_EVERY_US: u64 = 5_000_000;
-
-/// When the queues were last looked over, and the result.
-#[derive(Debug, Default)]
-pub(crate) struct Queueing(tokio::sync::Mutex<Option<(u64, Queues)>>);
 
 pub(crate) struct Health;
 

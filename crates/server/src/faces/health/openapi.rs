@@ -36,7 +36,7 @@ fn metrics() -> Operation {
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::Service, id, summary)
+    Operation::new(Tag::SERVICE, id, summary)
 }
 
 pub(super) fn schemas() -> Vec<NamedSchema> {

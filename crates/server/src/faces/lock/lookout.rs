@@ -1,6 +1,6 @@
-//! `GET /lock?wait=&after=`: a caller that looks out for a change of the lock. It says what it saw last, and is answered
-//! as soon as the lock is otherwise, or after its time with the lock as it is. The engine knows nothing of it: it sleeps
-//! until the ring has an event of the lock, and then reads the lock like any other caller.
+//! `GET /lock?wait=&after=`: a caller that looks out for a change of the lock. It says what it saw last, and is
+//! answered as soon as the lock is otherwise, or after its time with the lock as it is. The engine knows nothing of it:
+//! it sleeps until the ring has an event of the lock, and then reads the lock like any other caller.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -14,8 +14,9 @@ use tokio::time::{Instant, sleep_until};
 use super::routes::Topic;
 use super::show;
 use super::wire::LockState;
+use crate::code::Code;
 use crate::faces::{Service, ask, unserved};
-use crate::http::{Body, Code, Problem, RequestId};
+use crate::http::{Body, Problem, RequestId};
 use crate::limits::LOOKOUTS_MAX;
 
 /// A caller that looks out.
@@ -23,36 +24,36 @@ use crate::limits::LOOKOUTS_MAX;
 pub(super) struct Watching {
     pub(super) wait_us: u64,
     /// How the lock was when the caller saw it last; without it, how this call finds it.
-    pub(super) last_seen: Option<Seen>,
+    pub(super) last_seen: Option<LastSeen>,
     /// Where the caller is.
     pub(super) ip: IpAddr,
 }
 
 /// Everything about a lock that an answer waits for a change of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum LastSeen {
     /// No client holds it, and none is remembered.
     Free,
     Granted(Token, LockState),
 }
 
-impl Seen {
+impl LastSeen {
     /// The lock in a reply; `None` where there is none in it.
-    fn of(reply: &Reply) -> Option<Seen> {
+    fn of(reply: &Reply) -> Option<LastSeen> {
         match reply {
             Reply::Lock(view, _) => Some(
                 view.holder
                     .as_ref()
-                    .map_or(Seen::Free, |holder| Seen::Granted(holder.token, LockState::of(holder, view.now))),
+                    .map_or(LastSeen::Free, |holder| LastSeen::Granted(holder.token, LockState::of(holder, view.now))),
             ),
-            Reply::Place(place) => Seen::of(&place.seen),
+            Reply::Place(place) => LastSeen::of(&place.seen),
             _ => None,
         }
     }
 
     /// A renewal changes nothing about it.
     fn is_held(self) -> bool {
-        matches!(self, Seen::Granted(_, LockState::Held))
+        matches!(self, LastSeen::Granted(_, LockState::Held))
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) async fn look_out(
         renewed.as_mut().enable();
         let is_over = until <= Instant::now();
         let (envelope, answer) = ask(&service.driver, command.clone().into(), id).await;
-        let seen = answer.as_ref().ok().and_then(Seen::of);
+        let seen = answer.as_ref().ok().and_then(LastSeen::of);
         let sleeps = seen.is_some_and(|seen| *last_seen.get_or_insert(seen) == seen);
         if is_over || !sleeps {
             return envelope.word(|envelope| show(&topic, envelope, answer));
@@ -87,7 +88,7 @@ pub(super) async fn look_out(
             return Err(unserved(Denial::ShuttingDown).expect_err("it is no refusal of the engine's"));
         }
         let _parked = lookout.park();
-        let heeds_renewals = !seen.is_some_and(Seen::is_held);
+        let heeds_renewals = !seen.is_some_and(LastSeen::is_held);
         tokio::select! {
             () = changed => {}
             () = renewed, if heeds_renewals => {}

@@ -11,20 +11,20 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{Command, LockHolder, Refusal, Reply, ResourceKey, Spent};
+use leasehold_engine::{Command, Kind, LockHolder, Refusal, Reply, ResourceKey, Spent};
 use leasehold_journal::{Denial, Request};
 
 use super::class::Class;
-use super::face::{Face, Received, Rows, Service};
-use super::list::Answering;
+use super::face::{Answering, Face, Received, Rows, Service};
 use super::proving::{self, Held};
 use super::{Envelope, ask, ask_about, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::faces::fittings::Resumed;
 use crate::http::json::to_bytes;
-use crate::http::{Body, Problem, RequestId, response};
-use crate::metrics::Dialect;
+use crate::http::{Body, Problem, RequestId};
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
+use crate::response;
 use crate::settings::Settings;
 use routes::{Aim, Call, Endpoint, Proving, Topic};
 use wire::LockState;
@@ -35,7 +35,7 @@ impl Face for Lock {
     type Endpoint = Endpoint;
     type Call = Call;
 
-    const DIALECT: Dialect = Dialect::Lock;
+    const LABELS: FaceLabels = FaceLabels::lending("lock", Kind::Lock);
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()

@@ -15,6 +15,12 @@ use crate::limits::{KEEP_MAX_US, NAME_MAX};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
 
+const TAG: Tag = Tag {
+    name: "Lock",
+    description: "One holder, who keeps the lock by renewing and gets a grace period to come back in. Everything \
+                  is in the query, so that a line of curl is enough.",
+};
+
 pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
     match action {
         Endpoint::Acquire => document_key(new("acquireLock", "Take the lock, or keep it"))
@@ -136,7 +142,7 @@ pub(crate) fn operation(action: Endpoint, settings: &Settings) -> Operation {
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
     let says = "Which lock. Locks of different jobs are independent.";
-    Operation::new(Tag::Lock, id, summary).query("job", says, name().default(DEFAULT_JOB))
+    Operation::new(TAG, id, summary).query("job", says, name().default(DEFAULT_JOB))
 }
 
 fn token() -> Schema {

@@ -4,9 +4,11 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, LockView, Refusal};
 
 use super::wire::{LockHeld, NotTheHolder, is_open};
+use crate::code::Code;
 use crate::faces::{Envelope, denial, ended};
 use crate::http::json::to_bytes;
-use crate::http::{Body, Code, Problem, response};
+use crate::http::{Body, Problem};
+use crate::response;
 
 /// A pause may be ended at any time.
 const RETRY_PAUSED_US: u64 = 30_000_000;
@@ -34,7 +36,8 @@ pub(super) fn word(refusal: &Refusal, job: &str, envelope: &Envelope<'_>) -> Res
         )),
         Refusal::KeyReused => {
             let reason = "this Idempotency-Key was used with another client or ttl on this lock";
-            Ok(envelope.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(envelope.id)))
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).coded(Code::KeyReused);
+            Ok(envelope.positioned(problem.to_response(envelope.id)))
         }
         Refusal::KeySpent { how } => {
             let error = "the lock of this Idempotency-Key has ended";

@@ -7,13 +7,13 @@ use leasehold_engine::limits::TOKEN_MAX;
 use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, ResourceKey, Spend, Token};
 use leasehold_journal::Request;
 
-use super::lookout::{Seen, Watching};
+use super::lookout::{LastSeen, Watching};
 use super::wire::LockState;
 use crate::duration::{Cut, parse_go};
-use crate::faces::header::{DURATION_HINT, seconds_us};
+use crate::faces::header::seconds_us;
 use crate::faces::{Received, Rows, fittings, fresh_claim_id, idempotency_key, key_name, proving};
 use crate::http::Problem;
-use crate::http::json::shown;
+use crate::http::json::{DURATION_HINT, shown};
 use crate::http::query::Query;
 use crate::limits::{KEEP_MAX_US, NAME_MAX};
 
@@ -149,7 +149,7 @@ fn parse_watching(query: &Query<'_>, received: &Received<'_>) -> Result<Option<B
 }
 
 /// The lock as the caller saw it: the token of the answer, and its message where that is not `held`.
-fn last_seen(query: &Query<'_>) -> Result<Option<Seen>, Problem> {
+fn last_seen(query: &Query<'_>) -> Result<Option<LastSeen>, Problem> {
     let text = query.get("while").unwrap_or(LockState::Held.as_str());
     let state = LockState::parse(text).ok_or_else(|| {
         let [held, grace, expired] = LockState::ALL.map(LockState::as_str);
@@ -157,8 +157,8 @@ fn last_seen(query: &Query<'_>) -> Result<Option<Seen>, Problem> {
     })?;
     let Some(text) = query.get("after") else { return Ok(None) };
     match text.parse::<u64>() {
-        Ok(0) => Ok(Some(Seen::Free)),
-        Ok(token) if token <= TOKEN_MAX => Ok(Some(Seen::Granted(Token(token), state))),
+        Ok(0) => Ok(Some(LastSeen::Free)),
+        Ok(token) if token <= TOKEN_MAX => Ok(Some(LastSeen::Granted(Token(token), state))),
         _ => {
             let reason = format!("after must be an integer from 0 to {TOKEN_MAX}, got {}", shown(text));
             Err(Problem::about("after", reason))

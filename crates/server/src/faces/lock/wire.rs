@@ -6,9 +6,9 @@ use leasehold_engine::{LockHolder, LockNews, LockView, Moment, PlaceView, Reply,
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::code::Code;
 use crate::faces::fittings::Paused;
 use crate::faces::terms::{Rest, Terms};
-use crate::http::Code;
 use crate::http::json::to_bytes;
 use crate::http::json::value::{FencingToken, Fixed, FloatSeconds, May, Rfc3339};
 
@@ -74,8 +74,8 @@ pub(super) struct LockSeen<'a> {
     #[serde(skip_serializing_if = "May::is_missing")]
     #[schemars(range(min = 1))]
     queue_position: May<Option<u32>>,
-    /// While it waits: seconds until it may expect the lock. An estimate, not a promise; null while too few clients have
-    /// let go of it to tell.
+    /// While it waits: seconds until it may expect the lock. An estimate, not a promise; null while too few clients
+    /// have let go of it to tell.
     #[serde(skip_serializing_if = "May::is_missing")]
     eta_s: May<Option<FloatSeconds>>,
     /// While it is not granted, held or not.
@@ -97,8 +97,8 @@ pub(super) struct LockHeld<'a> {
     job: &'a str,
     #[schemars(extend("enum" = ERRORS))]
     message: &'static str,
-    /// Seconds until a client that waits from now on may expect the lock. An estimate, not a promise; null while too few
-    /// clients have let go of it to tell.
+    /// Seconds until a client that waits from now on may expect the lock. An estimate, not a promise; null while too
+    /// few clients have let go of it to tell.
     eta_s: Option<FloatSeconds>,
     /// While it is not granted, held or not.
     #[serde(skip_serializing_if = "May::is_missing")]

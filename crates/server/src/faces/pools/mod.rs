@@ -8,7 +8,7 @@ mod wire;
 
 use http::{Response, StatusCode};
 use leasehold_auth::{Action, Target};
-use leasehold_engine::{Reply, ResourceKey};
+use leasehold_engine::{Kind, Reply, ResourceKey};
 use leasehold_journal::{Denial, Request};
 
 use super::class::Class;
@@ -19,9 +19,10 @@ use crate::auth::{self, Admission, AskedChange, Caller, Need};
 use crate::faces::deleted::Deleted;
 use crate::faces::fittings::Resumed;
 use crate::http::json::to_bytes;
-use crate::http::{Body, Problem, RequestId, response};
-use crate::metrics::Dialect;
+use crate::http::{Body, Problem, RequestId};
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
+use crate::response;
 use crate::settings::Settings;
 use routes::{Call, Endpoint, Proving, Topic};
 use wire::{GivenUp, Lease, LeaseSeen, Pool, PoolSeen, Returned};
@@ -32,7 +33,7 @@ impl Face for Pools {
     type Endpoint = Endpoint;
     type Call = Call;
 
-    const DIALECT: Dialect = Dialect::Pools;
+    const LABELS: FaceLabels = FaceLabels::lending("pools", Kind::Pool);
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()

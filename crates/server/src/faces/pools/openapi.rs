@@ -5,16 +5,22 @@ use serde_json::{Value, json};
 
 use super::routes::Endpoint;
 use super::wire::{GivenUp, Lease, LeaseSeen, NoneFree, Pool, PoolSeen, Returned};
+use crate::code::Code;
 use crate::faces::deleted::Deleted;
 use crate::faces::ended::{EndedError, key_spent};
 use crate::faces::fittings::{self, Resumed};
 use crate::faces::header::{document_key, document_required_key};
 use crate::faces::label;
 use crate::faces::proving::{audience_schema, proof_answer};
-use crate::http::Code;
 use crate::limits::{HOLDER_MAX, KEEP_MAX_US};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 use crate::settings::Settings;
+
+const TAG: Tag = Tag {
+    name: "Pools",
+    description: "A pool of numbered slots under a secret UUID, borrowed for a bounded time. You choose the UUID, \
+                  and it is the only credential: it appears in no log, metric, event or error.",
+};
 
 const POOL: &str = "9f1c2e7a-5b3d-4c8e-a1f0-6d2b9c4e7a01";
 const LEASE: &str = "5e0d7c42-8a16-4b9f-92d3-c47f10b8e602";
@@ -147,7 +153,7 @@ fn paused() -> Value {
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
     let says = "A UUID of your choice, and the only credential: every caller that knows it may use the pool.";
-    Operation::new(Tag::Pools, id, summary).path("id", says, Schema::uuid().example(POOL))
+    Operation::new(TAG, id, summary).path("id", says, Schema::uuid().example(POOL))
 }
 
 fn no_pool() -> AnswerDoc {

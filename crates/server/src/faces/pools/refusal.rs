@@ -4,9 +4,11 @@ use http::{Response, StatusCode};
 use leasehold_engine::{Ending, Refusal};
 
 use super::wire::NoneFree;
+use crate::code::Code;
 use crate::faces::{Envelope, denial, ended, fittings};
 use crate::http::json::to_bytes;
-use crate::http::{Body, Code, Problem, response};
+use crate::http::{Body, Problem};
+use crate::response;
 
 pub(super) fn word(refusal: &Refusal, envelope: &Envelope<'_>) -> Result<Response<Body>, Problem> {
     if let Some(problem) = denial::past_a_limit(refusal) {

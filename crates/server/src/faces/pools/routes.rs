@@ -150,7 +150,7 @@ fn borrow(
         idempotency_key(&received.parts.headers, &[&ttl_bytes, holder, &value])?
     };
     if keep_us > 0 && key.is_none() {
-        return Err(Problem::bad_request("keep needs an Idempotency-Key, by which the place is found again"));
+        return Err(Problem::about("keep", "keep needs an Idempotency-Key, by which the place is found again"));
     }
     // Earlier versions included `wait`.
     let former = key.as_ref().map(|_| fingerprint(&[&ttl_us.to_le_bytes(), &wait_us.to_le_bytes()]));

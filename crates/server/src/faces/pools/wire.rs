@@ -4,15 +4,15 @@ use leasehold_engine::{LeaseView, PauseView, PlaceView, Reply, ResourceView, Spe
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::code::Code;
 use crate::faces::fittings::{Fittings, Paused, SlotGranted};
 use crate::faces::terms::{Rest, Terms};
-use crate::http::Code;
-use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, UnixSeconds};
+use crate::http::json::value::{FencingToken, FloatSeconds, May, UnixSeconds, UuidText};
 
 /// A pool.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Pool<'a> {
-    id: Id,
+    id: UuidText,
     /// How many slots it has.
     count: u32,
     /// Live leases. More than `count` after it was lowered.
@@ -32,7 +32,7 @@ pub(super) struct Pool<'a> {
 impl<'a> Pool<'a> {
     pub(super) fn of(id: u128, view: &'a ResourceView, warning: Option<String>) -> Self {
         Pool {
-            id: Id(id),
+            id: UuidText(id),
             count: view.capacity,
             in_use: view.in_use,
             available: view.capacity.saturating_sub(view.in_use),
@@ -107,7 +107,7 @@ impl GivenUp {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Slot {
     /// The lease, a secret of its borrower.
-    lease: Id,
+    lease: UuidText,
     /// The slot, from 0. No other live lease has it.
     position: u32,
     /// When it ends, no later than it really does.
@@ -118,7 +118,7 @@ impl Slot {
     /// The time does not overstate: it counts from when the lease was looked at, and fractions are cut off.
     fn of(view: &LeaseView) -> Self {
         Slot {
-            lease: Id(view.claim.0),
+            lease: UuidText(view.claim.0),
             position: view.slot,
             expires_at_unix: UnixSeconds(view.now.wall_at(view.deadline).0),
         }

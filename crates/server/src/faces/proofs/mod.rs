@@ -13,9 +13,10 @@ use super::face::{Face, Received, Rows, Service};
 use super::proving;
 use crate::auth::{Admission, AskedChange, Need, On};
 use crate::http::json::to_bytes;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::openapi::{NamedSchema, Operation};
 use crate::proofs::NotRotated;
+use crate::response;
 use crate::settings::Settings;
 use routes::{Call, Endpoint};
 use wire::Rotated;
@@ -92,7 +93,7 @@ fn refused(refused: NotRotated) -> Problem {
         NotRotated::TooOften { retry_after_s } => {
             let reason = "as many keys as there may be were made within a day; old ones stay for a day, so that proofs \
                           can be checked";
-            Problem::too_many(reason, u32::try_from(retry_after_s.max(1)).unwrap_or(u32::MAX))
+            Problem::too_many(reason, retry_after_s)
         }
         NotRotated::Failed(error) => proving::away(&error),
     }

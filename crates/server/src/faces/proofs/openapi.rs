@@ -12,11 +12,11 @@ const KID: &str = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k";
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
     match endpoint {
-        Endpoint::Keys => Operation::new(Tag::Service, "proofKeys", "The public keys of proofs")
+        Endpoint::Keys => Operation::new(Tag::SERVICE, "proofKeys", "The public keys of proofs")
             .says("By these a guard checks proofs of holding. A key stays here for a day after another took its place.")
             .offhand()
             .answers(200, AnswerDoc::shape::<ProofKeySet>("The keys, the one that signs first.", &keys())),
-        Endpoint::Rotate => Operation::new(Tag::Service, "rotateProofKey", "Sign proofs with another key from now on")
+        Endpoint::Rotate => Operation::new(Tag::SERVICE, "rotateProofKey", "Sign proofs with another key from now on")
             .says("Proofs signed before can be checked to their end. A few times a day, then it is 429.")
             .offhand()
             .answers(200, AnswerDoc::shape::<Rotated<'_>>("The new key.", &json!({"kid": KID})))

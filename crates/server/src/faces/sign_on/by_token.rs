@@ -12,11 +12,13 @@ use serde::Serialize;
 
 use super::jar::Jar;
 use crate::auth::{Guard, audit, cross_site, is_same_origin};
+use crate::code::Code;
 use crate::faces::{Received, Service};
 use crate::http::json::Object;
 use crate::http::json::to_bytes;
-use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::links;
+use crate::response;
 
 /// A person who has logged in.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -7,7 +7,8 @@ use http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use http::{Response, StatusCode};
 use leasehold_auth::Now;
 use leasehold_auth::SignOn;
-use leasehold_auth::login::{Callback, FLOW_S, Login, LoginError};
+use leasehold_auth::limits::FLOW_S;
+use leasehold_auth::login::{Callback, Login, LoginError};
 use leasehold_auth::sign_on::{Cookie, SESSION_COOKIE};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,18 +16,20 @@ use serde::Serialize;
 use super::jar::Jar;
 use super::person;
 use crate::auth::{Guard, audit, cross_site, is_same_origin};
+use crate::code::Code;
 use crate::faces::Received;
 use crate::http::json::to_bytes;
 use crate::http::json::value::Fixed;
 use crate::http::query::Query;
-use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::links;
+use crate::response;
 
 /// Holds a login under way.
 const FLOW_COOKIE: Cookie = Cookie::new("__Host-leasehold-login", "leasehold-login");
 
 /// Seconds after which to try again when the provider is away.
-const RETRY_PROVIDER_S: u32 = 5;
+const RETRY_PROVIDER_S: u64 = 5;
 
 /// The cookie of a login is forgotten.
 #[derive(Debug, Serialize, JsonSchema)]

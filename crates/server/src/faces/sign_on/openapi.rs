@@ -6,8 +6,8 @@ use super::by_token::LoggedIn;
 use super::login::SignedOut;
 use super::routes::Endpoint;
 use super::whoami::Whoami;
+use crate::code::Code;
 use crate::faces::page;
-use crate::http::Code;
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
 
 pub(super) fn operation(endpoint: Endpoint) -> Operation {
@@ -85,7 +85,7 @@ fn whoami() -> Operation {
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::Service, id, summary)
+    Operation::new(Tag::SERVICE, id, summary)
 }
 
 pub(super) fn schemas() -> Vec<NamedSchema> {

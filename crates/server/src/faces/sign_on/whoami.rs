@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::auth::Caller;
 use crate::http::json::to_bytes;
 use crate::http::json::value::May;
-use crate::http::{Body, RequestId, response};
+use crate::http::{Body, RequestId};
+use crate::response;
 
 /// A caller's name and its rights, where callers sign on.
 #[derive(Debug, Serialize, JsonSchema)]

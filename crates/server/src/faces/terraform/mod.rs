@@ -15,10 +15,12 @@ use super::class::Class;
 use super::face::{Face, Received, Rows, Service};
 use super::{ask, ended, fittings, front, unserved};
 use crate::auth::{self, Admission, AskedChange, Caller, Need, On};
+use crate::code::Code;
 use crate::driver::Handle;
-use crate::http::{Body, Code, Problem, RequestId, response};
-use crate::metrics::Dialect;
+use crate::http::{Body, Problem, RequestId};
+use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
+use crate::response;
 use crate::settings::Settings;
 use routes::{Call, Endpoint, HINT};
 
@@ -28,7 +30,7 @@ impl Face for Terraform {
     type Endpoint = Endpoint;
     type Call = Call;
 
-    const DIALECT: Dialect = Dialect::Terraform;
+    const LABELS: FaceLabels = FaceLabels::lending("terraform", Kind::Claim);
 
     fn endpoints() -> Rows<Endpoint> {
         routes::endpoints()
@@ -135,7 +137,8 @@ async fn lock(driver: &Handle, command: Command, id: &RequestId) -> Result<Respo
         }
         Refusal::KeyReused => {
             let reason = "this ID was sent with another LockInfo";
-            Ok(envelope.positioned(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).to_response(envelope.id)))
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason).coded(Code::KeyReused);
+            Ok(envelope.positioned(problem.to_response(envelope.id)))
         }
         other => unreachable!("not said of a lock of Terraform: {other:?}"),
     }

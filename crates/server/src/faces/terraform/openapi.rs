@@ -4,10 +4,17 @@
 use serde_json::{Value, json};
 
 use super::routes::Endpoint;
-use super::wire::TerraformUnlocked;
+use super::wire::{TerraformHeld, TerraformMadeUp, TerraformTaken, TerraformUnlocked};
 use crate::faces::ended::{EndedError, key_spent};
 use crate::limits::{IDEMPOTENCY_KEY_MAX, TERRAFORM_NAME_MAX};
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
+
+const TAG: Tag = Tag {
+    name: "Terraform",
+    description: "The lock of Terraform's and OpenTofu's HTTP backend, over the claimed resource `tf/NAME`. Its \
+                  methods are `LOCK` and `UNLOCK`, for which OpenAPI has no place: they are listed under \
+                  `x-additionalOperations`.",
+};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -38,14 +45,14 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
 fn held(says: &'static str) -> AnswerDoc {
     AnswerDoc::json(
         says,
-        Schema::either([Schema::named("TerraformLock"), Schema::to::<EndedError<'_>>()]),
+        Schema::either([Schema::named("TerraformLocked"), Schema::to::<EndedError<'_>>()]),
         &taken_by_another(),
     )
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
     let duration = || Schema::string().pattern(r"^([0-9]{1,6}(ms|s|m|h)){1,2}$");
-    Operation::new(Tag::Terraform, id, summary)
+    Operation::new(TAG, id, summary)
         .path("name", "The name of the lock; it may have slashes.", Schema::string().length(1, TERRAFORM_NAME_MAX))
         .query("ttl", "When the lock expires, as a Go duration; never if left out.", duration().example("2h"))
         .query("wait", "How long to stand in line, as a Go duration.", duration().example("5m"))
@@ -74,22 +81,31 @@ fn taken_by_another() -> Value {
 }
 
 pub(crate) fn schemas() -> Vec<NamedSchema> {
-    // Any other member is kept and shown, so that its members are not listed as properties.
-    let lock_info = |says: &str| Schema::of_any_members(&["ID"]).says(says.to_owned());
+    let lock_info = || Schema::named("TerraformLockInfo");
     vec![
         (
             "TerraformLockInfo".into(),
-            lock_info(&format!(
+            // Any other member is kept and shown, so that its members are not listed as properties.
+            Schema::of_any_members(&["ID"]).says(format!(
                 "A LockInfo. `ID` is 1 to {IDEMPOTENCY_KEY_MAX} visible ASCII characters; the rest is kept as it is sent."
             )),
         ),
         (
             "TerraformLock".into(),
-            lock_info(
-                "The LockInfo of the holder as it was sent. A holder that is not Terraform's gets one of ours. Added are `token`, \
-                 and `expires_in` for the holder (null: never), `waiting`, `error` and `code` for others.",
-            ),
+            Schema::all_of([lock_info(), Schema::to::<TerraformTaken>()])
+                .says("The LockInfo of the holder as it was sent, and the terms of its lock."),
         ),
+        (
+            "TerraformLocked".into(),
+            Schema::all_of([
+                Schema::either([lock_info(), Schema::to::<TerraformMadeUp<'_>>()]),
+                Schema::to::<TerraformHeld<'_>>(),
+            ])
+            .says("The LockInfo of the holder as it was sent, or one of ours for a holder that is not Terraform's, and more."),
+        ),
+        Schema::shape::<TerraformTaken>(),
+        Schema::shape::<TerraformHeld<'_>>(),
+        Schema::shape::<TerraformMadeUp<'_>>(),
         Schema::shape::<TerraformUnlocked>(),
     ]
 }

@@ -6,11 +6,14 @@ use leasehold_engine::limits::DURATION_MAX_US;
 use leasehold_engine::{ClaimStatus, ClaimView, Ending, HoldingView, ResourceKey, Token};
 use schemars::JsonSchema;
 use serde::Serialize;
+use uuid::Uuid;
 
+use crate::code::Code;
 use crate::faces::{Envelope, ended, fittings};
-use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Rfc3339};
+use crate::http::Body;
+use crate::http::json::value::{FencingToken, FloatSeconds, May, Rfc3339};
 use crate::http::json::{Object, to_bytes};
-use crate::http::{Body, Code, response};
+use crate::response;
 
 /// Members of our own, which replace those of the same name in a `LockInfo`.
 const OWN: [&str; 5] = ["token", "expires_in", "waiting", "error", "code"];
@@ -18,30 +21,36 @@ const OWN: [&str; 5] = ["token", "expires_in", "waiting", "error", "code"];
 /// The longest pause that is asked of a caller that does not get the lock.
 const RETRY_MAX_S: u64 = 60;
 
-/// What a holder learns beside its own `LockInfo`.
-#[derive(Debug, Serialize)]
-struct Taken {
+/// Members that a holder gets beside its own `LockInfo`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
+pub(super) struct TerraformTaken {
     token: FencingToken,
-    /// Null: it does not expire.
+    /// In how many seconds it expires; null: never.
     expires_in: Option<FloatSeconds>,
 }
 
-/// What another caller learns beside the `LockInfo` of the holder.
-#[derive(Debug, Serialize)]
-struct Held<'a> {
+/// Members that another caller gets beside the `LockInfo` of the holder.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
+pub(super) struct TerraformHeld<'a> {
     error: &'a str,
     code: Code,
+    /// The fencing token of the holder, where there is one.
     #[serde(skip_serializing_if = "May::is_missing")]
     token: May<FencingToken>,
+    /// How many wait for it.
     waiting: u32,
 }
 
 /// A `LockInfo` for a holder that has none, as Terraform gives up on an answer without an `ID`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
-struct MadeUp<'a, T> {
+#[schemars(extend("additionalProperties" = true))]
+pub(super) struct TerraformMadeUp<'a> {
+    /// The id of the claim, `pause` where the resource is paused, or `none`.
     #[serde(rename = "ID")]
-    id: T,
+    id: &'a str,
     operation: &'a str,
     info: &'a str,
     who: &'a str,
@@ -61,7 +70,7 @@ pub(super) struct TerraformUnlocked {
 /// The caller's own `LockInfo`, with its terms.
 pub(super) fn taken(view: &ClaimView) -> Vec<u8> {
     let expires_in = view.ttl_us.filter(|_| view.timeout_us < DURATION_MAX_US).map(FloatSeconds);
-    joined(&info(view), &Taken { token: token(view), expires_in })
+    joined(&info(view), &TerraformTaken { token: token(view), expires_in })
 }
 
 pub(super) fn released(released: bool, envelope: &Envelope<'_>) -> Response<Body> {
@@ -90,7 +99,7 @@ pub(super) fn held(
             (made_up("none", info, None, None, path), None, 1)
         }
     };
-    let held = Held { error, code: Code::Locked, token: May(token), waiting: view.waiting };
+    let held = TerraformHeld { error, code: Code::Locked, token: May(token), waiting: view.waiting };
     let mut response = response::json(status, envelope.id, joined(&info, &held));
     response::set_retry_after(&mut response, retry_s);
     envelope.positioned(response)
@@ -139,7 +148,7 @@ fn lost(how: Ending) -> &'static str {
     }
 }
 
-/// An object of the members of a `LockInfo`, and of more.
+/// One JSON object with the members of a `LockInfo` and those of `more`.
 fn joined(info: &[u8], more: &impl Serialize) -> Vec<u8> {
     let more = to_bytes(more);
     // Neither is empty: a LockInfo has an ID.
@@ -151,7 +160,8 @@ fn info(view: &ClaimView) -> Vec<u8> {
     let metadata = view.metadata.as_deref().unwrap_or("null");
     let Some(info) = Object::parse(metadata.as_bytes()).ok().filter(is_lock_info) else {
         let text = if metadata == "null" { "" } else { metadata };
-        return made_up(Id(view.id.0), text, view.owner.as_deref(), Some(view.history.created.0), &view.resource);
+        let id = Uuid::from_u128(view.id.0).hyphenated().to_string();
+        return made_up(&id, text, view.owner.as_deref(), Some(view.history.created.0), &view.resource);
     };
     let mut bytes = vec![b'{'];
     for (nth, (name, raw)) in info.members().filter(|(name, _)| !OWN.contains(name)).enumerate() {
@@ -167,9 +177,9 @@ fn info(view: &ClaimView) -> Vec<u8> {
     bytes
 }
 
-fn made_up(id: impl Serialize, info: &str, who: Option<&str>, created_us: Option<u64>, path: &str) -> Vec<u8> {
+fn made_up(id: &str, info: &str, who: Option<&str>, created_us: Option<u64>, path: &str) -> Vec<u8> {
     let (operation, who, version) = ("claim", who.unwrap_or("a claim of Leasehold"), env!("CARGO_PKG_VERSION"));
-    to_bytes(&MadeUp { id, operation, info, who, version, created: May(created_us.map(Rfc3339)), path })
+    to_bytes(&TerraformMadeUp { id, operation, info, who, version, created: May(created_us.map(Rfc3339)), path })
 }
 
 fn token(view: &ClaimView) -> FencingToken {

@@ -16,11 +16,12 @@ use super::wire::{Event, History};
 use crate::driver::Handle;
 use crate::faces::fittings::{self, OutOfService, Paused};
 use crate::faces::plain_seconds_us;
-use crate::http::json::value::{FencingToken, FloatSeconds, Id, May, Raw};
+use crate::http::json::value::{FencingToken, FloatSeconds, May, Raw, UuidText};
 use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
-use crate::http::{Body, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::limits::{HISTORY_DEFAULT, HISTORY_MAX};
+use crate::response;
 use crate::watch::key::{Keyed, PublicKey, public_name};
 use crate::watch::{Observer, Past};
 
@@ -112,7 +113,7 @@ struct ObservedHolder<'a> {
     holder: Option<&'a str>,
     /// The name that its caller signed on with.
     owner: Option<&'a str>,
-    claim: Option<Id>,
+    claim: Option<UuidText>,
     since_unix: FloatSeconds,
     held_s: FloatSeconds,
     ttl_s: FloatSeconds,
@@ -136,7 +137,7 @@ struct ObservedWaiter<'a> {
     holder: Option<&'a str>,
     /// The name that its caller signed on with.
     owner: Option<&'a str>,
-    claim: Option<Id>,
+    claim: Option<UuidText>,
     waiting_s: FloatSeconds,
     /// Until it may expect a slot. An estimate, not a promise.
     eta_s: Option<FloatSeconds>,
@@ -187,7 +188,7 @@ impl<'a> ObservedHolder<'a> {
             client: client.as_deref(),
             holder: named.as_deref(),
             owner: owner.as_deref(),
-            claim: claim.map(|claim| Id(claim.0)),
+            claim: claim.map(|claim| UuidText(claim.0)),
             since_unix: FloatSeconds(since.0),
             held_s: FloatSeconds(*held_us),
             ttl_s: FloatSeconds(*ttl_us),
@@ -208,7 +209,7 @@ impl<'a> ObservedWaiter<'a> {
             client: client.as_deref(),
             holder: holder.as_deref(),
             owner: owner.as_deref(),
-            claim: claim.map(|claim| Id(claim.0)),
+            claim: claim.map(|claim| UuidText(claim.0)),
             waiting_s: FloatSeconds(*waiting_us),
             eta_s: eta_us.map(FloatSeconds),
             metadata: Raw(metadata.as_deref().unwrap_or("null")),

@@ -16,17 +16,19 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::subscription::known_kind;
+use crate::code::Code;
 use crate::driver::Handle;
 use crate::faces::fittings::Paused;
 use crate::faces::{Envelope, Stamps, ask_in, unserved};
 use crate::http::json::value::{FloatSeconds, May};
 use crate::http::json::{shown, to_bytes};
 use crate::http::query::Query;
-use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::limits::{
     ORDER_LENGTH_MAX, PAGE_BYTES_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
 };
 use crate::planted::{Bug, is_armed};
+use crate::response;
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
 use crate::watch::frozen::Lost;

@@ -1,7 +1,7 @@
 //! Watching and running the service, for the OpenAPI document: what each call takes and answers. It describes what
 //! `routes`, `list`, `detail`, `series` and `events` do.
 
-use leasehold_engine::limits::TOKEN_MAX;
+use leasehold_engine::limits::{INSPECTED_QUEUE_MAX, SURVEYED_HOLDERS_MAX, TOKEN_MAX};
 use leasehold_engine::{Kind, ResourceState};
 use serde_json::{Value, json};
 
@@ -10,13 +10,22 @@ use super::list::ObservedResources;
 use super::routes::{Endpoint, Fence, PoolKey, Revoked};
 use super::series::Series;
 use super::service::ObservedService;
-use super::wire::{Event, History, ID_PATTERN};
-use crate::http::Code;
+use super::wire::{
+    Event, GAP, HELLO, History, ID_PATTERN, LAGGING, SIGNED_OUT, StreamGap, StreamHello, StreamLagging,
+    StreamSignedOut, event_names,
+};
+use crate::code::Code;
 use crate::limits::{
-    HISTORY_DEFAULT, HISTORY_MAX, NAME_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
+    HISTORY_DEFAULT, HISTORY_MAX, KEY_MAX, NAME_MAX, SEARCH_MAX, WATCH_LIMIT_DEFAULT, WATCH_LIMIT_MAX, WATCH_OFFSET_MAX,
 };
 use crate::openapi::{AnswerDoc, NamedSchema, Operation, Schema, Tag};
-use crate::watch::key::{KEY_MAX, KEY_PATTERN};
+use crate::watch::key::KEY_PATTERN;
+
+const TAG: Tag = Tag {
+    name: "Observe",
+    description: "For observers and operators: everything that is held, waited for and happening, whatever the \
+                  dialect. Pools appear under a digest, leases not at all.",
+};
 
 pub(crate) fn operation(action: Endpoint) -> Operation {
     match action {
@@ -39,7 +48,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
                 .coded(Code::ListExpired),
             ),
         Endpoint::ShowResource => new("observeResource", "See one resource in full")
-            .says("Its holders by slot, at most 1000, and the first 100 of its queue.")
+            .says(format!("Its holders by slot, at most {SURVEYED_HOLDERS_MAX}, and the first {INSPECTED_QUEUE_MAX} of its queue."))
             .path("key", KEY_SAYS, key())
             .answers(200, AnswerDoc::shape::<ObservedResource<'_>>("The resource.", &resource()))
             .answers(404, unknown()),
@@ -73,7 +82,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
             .query("kind", "Only of this kind.", kind())
             .query("last_event_id", "Where to go on from, for callers that cannot set the header.", id())
             .header("Last-Event-ID", "Where to go on from.", id())
-            .answers(200, AnswerDoc::text("A stream that does not end by itself.", "text/event-stream"))
+            .answers(200, AnswerDoc::events("A stream that does not end by itself.", stream()))
             .answers(503, AnswerDoc::error("There are too many readers.", "the limit of 1024 readers of events is reached").coded(Code::Overloaded)),
         Endpoint::Revoke => new("revoke", "Take a grant away from its holder, or a waiter out of its queue")
             .says(
@@ -95,7 +104,7 @@ pub(crate) fn operation(action: Endpoint) -> Operation {
 }
 
 fn new(id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(Tag::Observe, id, summary)
+    Operation::new(TAG, id, summary)
 }
 
 const KEY_SAYS: &str = "`claim:NAME`, `lock:JOB` or `pool:DIGEST`, percent-encoded.";
@@ -181,8 +190,23 @@ fn series() -> Value {
     })
 }
 
+/// The data of each event of the stream.
+fn stream() -> impl Iterator<Item = (&'static str, Schema)> {
+    let about_itself = [
+        (HELLO, Schema::to::<StreamHello>()),
+        (GAP, Schema::to::<StreamGap<'_>>()),
+        (LAGGING, Schema::to::<StreamLagging>()),
+        (SIGNED_OUT, Schema::to::<StreamSignedOut<'_>>()),
+    ];
+    about_itself.into_iter().chain(event_names().into_iter().map(|name| (name, Schema::to::<Event<'_>>())))
+}
+
 pub(crate) fn schemas() -> Vec<NamedSchema> {
     vec![
+        Schema::shape::<StreamHello>(),
+        Schema::shape::<StreamGap<'_>>(),
+        Schema::shape::<StreamLagging>(),
+        Schema::shape::<StreamSignedOut<'_>>(),
         Schema::shape::<ObservedResources<'_>>(),
         Schema::shape::<ObservedResource<'_>>(),
         Schema::shape::<Event<'_>>(),

@@ -14,13 +14,10 @@ use super::wire;
 use crate::auth::Standing;
 use crate::driver::Stamp;
 use crate::http::Share;
-use crate::limits::PIECE_MAX;
+use crate::limits::{HEARTBEAT, PIECE_MAX};
 use crate::watch::bookmark::{Bookmark, EventPlace};
 use crate::watch::ring::{FellBehind, Resume};
 use crate::watch::{Observer, Placed, SCAN_MAX, in_time};
-
-/// A reader that has heard nothing for this long hears at least that the line is open.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Between two looks at whether a reader would still be let in.
 const CHECK_EVERY: Duration = Duration::from_secs(5);

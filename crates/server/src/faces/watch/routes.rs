@@ -12,15 +12,17 @@ use super::detail::HistoryQuery;
 use super::list::List;
 use super::subscription::{self, Subscription, known_kind};
 use super::{detail, list, series, service};
+use crate::code::Code;
 use crate::driver::Handle;
 use crate::faces::{Envelope, Received, Rows, Service, ask, parse_uuid, unserved};
 use crate::http::json::{self, shown, to_bytes};
 use crate::http::query::Query;
-use crate::http::{Body, Code, Problem, RequestId, response};
-use crate::limits::NAME_MAX;
+use crate::http::{Body, Problem, RequestId};
+use crate::limits::{KEY_MAX, NAME_MAX};
+use crate::response;
 use crate::watch::Observer;
 use crate::watch::digest::PoolDigest;
-use crate::watch::key::{KEY_MAX, KEY_PATTERN, PublicKey};
+use crate::watch::key::{KEY_PATTERN, PublicKey};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
@@ -235,7 +237,7 @@ pub(super) async fn asked_of<'a>(
         Ok(answer) => Ok((envelope, answer)),
         Err(denial) => {
             let refusal = unserved(denial)?;
-            assert_eq!(refusal, leasehold_engine::Refusal::NoSuchResource, "nothing else is refused to who only looks");
+            assert_eq!(refusal, leasehold_engine::Refusal::NoSuchResource, "a read is refused for no other reason");
             Err(no_such_resource())
         }
     }

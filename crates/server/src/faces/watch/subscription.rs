@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use super::reader::EventReader;
 use crate::auth::Standing;
+use crate::code::Code;
 use crate::driver::{Handle, Stamp};
 use crate::faces::{Received, Service, parse_uuid};
 use crate::http::json::shown;
 use crate::http::query::Query;
-use crate::http::{Body, Code, Problem, RequestId, response};
+use crate::http::{Body, Problem, RequestId};
 use crate::limits::READERS_MAX;
+use crate::response;
 use crate::watch::Observer;
 use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
@@ -40,13 +42,13 @@ pub(crate) struct Subscription {
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(super) kind: Option<Kind>,
-    pub(super) resource: Option<Wanted>,
+    pub(super) resource: Option<OneResource>,
     /// Those that the reader may observe.
     pub(super) sight: Sight,
 }
 
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum OneResource {
     Key(PublicKey),
     /// Of any kind.
     Name(String),
@@ -58,8 +60,8 @@ impl Filter {
             && self.sight.shows(&effect.resource)
             && match &self.resource {
                 None => true,
-                Some(Wanted::Key(key)) => key.is_of(&effect.resource, digester),
-                Some(Wanted::Name(name)) => effect.resource.name().is_some_and(|known| **known == **name),
+                Some(OneResource::Key(key)) => key.is_of(&effect.resource, digester),
+                Some(OneResource::Name(name)) => effect.resource.name().is_some_and(|known| **known == **name),
             }
     }
 }
@@ -89,7 +91,7 @@ pub(crate) fn known_kind(text: &str) -> Result<Kind, Problem> {
         .ok_or_else(|| Problem::about("kind", format!("kind must be one of pool, claim, lock, got {}", shown(text))))
 }
 
-fn wanted(text: &str, digester: &Digester) -> Result<Wanted, Problem> {
+fn wanted(text: &str, digester: &Digester) -> Result<OneResource, Problem> {
     if parse_uuid(text).is_some() {
         let reason = "resource must not be a pool's id, which is a credential and does not belong in a URL; \
                       use the key pool:DIGEST that POST /v1/observe/pool gives";
@@ -97,15 +99,15 @@ fn wanted(text: &str, digester: &Digester) -> Result<Wanted, Problem> {
     }
     Ok(match PublicKey::parse(text) {
         // Known once, it need not be digested again for every event.
-        Some(PublicKey::Pool(digest)) => Wanted::Key(match digester.recall(digest) {
+        Some(PublicKey::Pool(digest)) => OneResource::Key(match digester.recall(digest) {
             Some(pool) => PublicKey::Named(ResourceKey::Pool(pool)),
             None => PublicKey::Pool(digest),
         }),
-        Some(key) => Wanted::Key(key),
+        Some(key) => OneResource::Key(key),
         None if text.is_empty() => {
             return Err(Problem::about("resource", "resource must be a key or a name, got \"\""));
         }
-        None => Wanted::Name(text.to_owned()),
+        None => OneResource::Name(text.to_owned()),
     })
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn answer(
     id: &RequestId,
 ) -> Result<Response<Body>, Problem> {
     let resource = match &subscription.filter.resource {
-        Some(Wanted::Key(PublicKey::Named(resource))) => Some(resource),
+        Some(OneResource::Key(PublicKey::Named(resource))) => Some(resource),
         _ => None,
     };
     let heads: Vec<Stamp> = driver.heads_of(resource).collect();

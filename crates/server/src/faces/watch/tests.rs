@@ -7,10 +7,11 @@ use leasehold_engine::{Effect, Ending, Grant, Kind, ResourceKey, Token, Wall, Wh
 use leasehold_journal::{Epoch, Happened, Position, Retold};
 use proptest::prelude::*;
 
-use super::reader::{EventReader, HEARTBEAT};
+use super::reader::EventReader;
 use super::subscription::{Filter, Subscription};
 use super::wire;
 use crate::driver::{Beginning, Stamp, Witness as _};
+use crate::limits::HEARTBEAT;
 use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
 use crate::watch::ring::{EventId, FellBehind, Resume, Ring};

@@ -7,9 +7,9 @@ use leasehold_engine::{Effect, Ending, Grant, Kind, Names, What};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::reader::HEARTBEAT;
 use crate::http::json::append;
-use crate::http::json::value::{FencingToken, FloatSeconds, Id, May};
+use crate::http::json::value::{FencingToken, FloatSeconds, May, UuidText};
+use crate::limits::HEARTBEAT;
 use crate::watch::Placed;
 use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
@@ -24,52 +24,73 @@ const RETRY_MS: u32 = 1_000;
 /// The last thing a reader hears when the service stops. A comment, as later events do not concern it.
 pub(super) const GOODBYE: &[u8] = b": shutting down\n\n";
 
-/// The first thing a reader hears. Its id is where it goes on from, so that it can also resume when nothing else comes.
-pub(super) fn hello(from: &Bookmark, newest: &Bookmark, oldest: &Bookmark) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Hello {
-        position: String,
-        oldest_id: String,
-        heartbeat_s: u64,
-    }
-    let hello = Hello { position: newest.to_string(), oldest_id: oldest.to_string(), heartbeat_s: HEARTBEAT.as_secs() };
-    let mut frame = format!("retry: {RETRY_MS}\n").into_bytes();
-    write_frame(&mut frame, Some(from), "hello", &hello);
-    frame
+/// The first thing a reader hears.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StreamHello {
+    /// The newest event there is.
+    #[schemars(extend("pattern" = ID_PATTERN, "examples" = ["1.42"]))]
+    position: String,
+    /// The oldest event that a reader can resume from.
+    #[schemars(extend("pattern" = ID_PATTERN, "examples" = ["1.1"]))]
+    oldest_id: String,
+    /// A reader hears something at least this often.
+    heartbeat_s: u64,
 }
 
 /// Something may have been missed.
-pub(super) fn gap(frame: &mut Vec<u8>, reason: &str, oldest: &Bookmark) {
-    #[derive(Serialize)]
-    struct Gap<'a> {
-        reason: &'a str,
-        oldest_id: String,
-    }
-    write_frame(frame, Some(oldest), "gap", &Gap { reason, oldest_id: oldest.to_string() });
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StreamGap<'a> {
+    reason: &'a str,
+    /// The oldest event that a reader can resume from; the stream goes on there.
+    #[schemars(extend("pattern" = ID_PATTERN, "examples" = ["1.1"]))]
+    oldest_id: String,
 }
 
 /// The last thing a reader hears that was too slow.
-pub(super) fn lagging(sent: &Bookmark) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Lagging {
-        error: &'static str,
-        resume_from: String,
-    }
-    let error = "too slow: events were dropped that had not been read yet";
-    let mut frame = Vec::new();
-    // Without an id, so that a reader that comes back names the last event it saw.
-    write_frame(&mut frame, None, "lagging", &Lagging { error, resume_from: sent.to_string() });
-    frame
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StreamLagging {
+    error: &'static str,
+    /// The last event that the reader was sent.
+    #[schemars(extend("pattern" = ID_PATTERN, "examples" = ["1.42"]))]
+    resume_from: String,
 }
 
 /// The last thing a reader hears that would not be let in any more.
-pub(super) fn signed_out(error: &str) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct SignedOut<'a> {
-        error: &'a str,
-    }
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StreamSignedOut<'a> {
+    error: &'a str,
+}
+
+/// The names of the events that are about the stream itself.
+pub(super) const HELLO: &str = "hello";
+pub(super) const GAP: &str = "gap";
+pub(super) const LAGGING: &str = "lagging";
+pub(super) const SIGNED_OUT: &str = "signed-out";
+
+/// Its id is where the reader goes on from, so that it can also resume when nothing else comes.
+pub(super) fn hello(from: &Bookmark, newest: &Bookmark, oldest: &Bookmark) -> Vec<u8> {
+    let (position, oldest_id) = (newest.to_string(), oldest.to_string());
+    let hello = StreamHello { position, oldest_id, heartbeat_s: HEARTBEAT.as_secs() };
+    let mut frame = format!("retry: {RETRY_MS}\n").into_bytes();
+    write_frame(&mut frame, Some(from), HELLO, &hello);
+    frame
+}
+
+pub(super) fn gap(frame: &mut Vec<u8>, reason: &str, oldest: &Bookmark) {
+    write_frame(frame, Some(oldest), GAP, &StreamGap { reason, oldest_id: oldest.to_string() });
+}
+
+pub(super) fn lagging(sent: &Bookmark) -> Vec<u8> {
+    let error = "too slow: events were dropped that had not been read yet";
     let mut frame = Vec::new();
-    write_frame(&mut frame, None, "signed-out", &SignedOut { error });
+    // Without an id, so that a reader that comes back names the last event it saw.
+    write_frame(&mut frame, None, LAGGING, &StreamLagging { error, resume_from: sent.to_string() });
+    frame
+}
+
+pub(super) fn signed_out(error: &str) -> Vec<u8> {
+    let mut frame = Vec::new();
+    write_frame(&mut frame, None, SIGNED_OUT, &StreamSignedOut { error });
     frame
 }
 
@@ -95,40 +116,35 @@ fn write_frame(frame: &mut Vec<u8>, id: Option<&Bookmark>, event: &str, data: &i
     frame.extend_from_slice(b"\n\n");
 }
 
-fn name(what: &What) -> &'static str {
-    match what {
-        What::Configured { .. } => "configured",
-        What::Unconfigured => "unconfigured",
-        What::Paused { .. } => "paused",
-        What::Resumed { .. } => "resumed",
-        What::SlotServed { out: Some(_), .. } => "out_of_service",
-        What::SlotServed { out: None, .. } => "in_service",
-        What::Queued => "waiting",
-        What::Granted { .. } => "granted",
-        What::Renewed { .. } => "renewed",
-        What::GraceBegan { .. } => "grace",
-        What::GraceOver => "lapsed",
-        What::Ended { how, .. } => how.as_str(),
-    }
+/// The names of events, each once: for what happened, and in the list of all.
+macro_rules! event_names {
+    ($($what:pat => $name:literal,)+) => {
+        fn name(what: &What) -> &'static str {
+            match what {
+                $($what => $name,)+
+                What::Ended { how, .. } => how.as_str(),
+            }
+        }
+
+        /// Every name that an event may have.
+        pub(super) fn event_names() -> Vec<&'static str> {
+            [$($name),+].into_iter().chain(Ending::ALL.map(Ending::as_str)).collect()
+        }
+    };
 }
 
-/// Every name that an event may have.
-fn names() -> Vec<&'static str> {
-    let endings = [
-        Ending::Released,
-        Ending::Expired,
-        Ending::Revoked,
-        Ending::Aborted,
-        Ending::Withdrawn,
-        Ending::TimedOut,
-        Ending::Deleted,
-        Ending::HandedBack,
-        Ending::Superseded,
-    ];
-    let mut names = vec!["granted", "waiting", "renewed", "grace", "lapsed", "configured", "unconfigured"];
-    names.extend(endings.map(Ending::as_str));
-    names.extend(["paused", "resumed", "out_of_service", "in_service"]);
-    names
+event_names! {
+    What::Granted { .. } => "granted",
+    What::Queued => "waiting",
+    What::Renewed { .. } => "renewed",
+    What::GraceBegan { .. } => "grace",
+    What::GraceOver => "lapsed",
+    What::Configured { .. } => "configured",
+    What::Unconfigured => "unconfigured",
+    What::Paused { .. } => "paused",
+    What::Resumed { .. } => "resumed",
+    What::SlotServed { out: Some(_), .. } => "out_of_service",
+    What::SlotServed { out: None, .. } => "in_service",
 }
 
 /// Something that happened. Members but `reason` are always there, so that a reader need not ask which.
@@ -138,7 +154,7 @@ pub(super) struct Event<'a> {
     id: String,
     at_unix: FloatSeconds,
     #[serde(rename = "event")]
-    #[schemars(extend("enum" = names()))]
+    #[schemars(extend("enum" = event_names()))]
     what: &'static str,
     #[serde(flatten)]
     resource: Keyed<'a>,
@@ -149,7 +165,7 @@ pub(super) struct Event<'a> {
     owner: Option<&'a str>,
     /// The name that a pool was given in place of its id.
     label: Option<&'a str>,
-    claim: Option<Id>,
+    claim: Option<UuidText>,
     slot: Option<u32>,
     token: Option<FencingToken>,
     waited_s: Option<FloatSeconds>,
@@ -182,7 +198,7 @@ impl<'a> Event<'a> {
             owner: if kind == Kind::Lock { named(|names| &names.principal) } else { client.as_deref() },
             label: named(|names| &names.label),
             // A lease's id is a secret, and a lock's is of no use to a reader.
-            claim: claim.filter(|_| kind == Kind::Claim).map(|claim| Id(claim.0)),
+            claim: claim.filter(|_| kind == Kind::Claim).map(|claim| UuidText(claim.0)),
             slot: grant.map(|Grant { slot, .. }| slot),
             token: grant.map(|Grant { token, .. }| FencingToken(token.0)),
             waited_s: None,
@@ -226,4 +242,43 @@ pub(super) struct History<'a> {
     pub(super) events: Vec<Event<'a>>,
     /// Nothing that happened since then is missing.
     pub(super) complete_since_unix: FloatSeconds,
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_journal::{Epoch, Position};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::openapi::Schema;
+    use crate::watch::bookmark::EventPlace;
+    use crate::watch::ring::EventId;
+
+    fn assert_fits<T: JsonSchema>(frame: &[u8], event: &str) {
+        let text = std::str::from_utf8(frame).unwrap();
+        assert!(text.contains(&format!("event: {event}\n")), "{text}");
+        let (_, data) = text.split_once("data: ").unwrap();
+        let data: Value = serde_json::from_str(data.trim_end()).unwrap();
+        let (name, schema) = Schema::shape::<T>();
+        let schema = schema.and_no_other().into();
+        let faults: Vec<String> =
+            jsonschema::validator_for(&schema).unwrap().iter_errors(&data).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{data} is no {name}: {faults:?}");
+    }
+
+    #[test]
+    fn what_a_reader_hears_of_the_stream_itself_fits_the_document() {
+        let place = |partition, position| EventPlace {
+            partition,
+            id: EventId { epoch: Epoch(3), position: Position(position) },
+        };
+        for bookmark in [Bookmark(vec![place(None, 41)]), Bookmark(vec![place(Some(0), 41), place(Some(1), 7)])] {
+            assert_fits::<StreamHello>(&hello(&bookmark, &bookmark, &bookmark), HELLO);
+            let mut frame = Vec::new();
+            gap(&mut frame, "it is long ago", &bookmark);
+            assert_fits::<StreamGap<'_>>(&frame, GAP);
+            assert_fits::<StreamLagging>(&lagging(&bookmark), LAGGING);
+        }
+        assert_fits::<StreamSignedOut<'_>>(&signed_out("the token has expired"), SIGNED_OUT);
+    }
 }
