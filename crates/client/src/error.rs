@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::loss::Loss;
 use crate::reply::Trouble;
+use crate::text::printable;
 
 /// Errors of this crate. Nothing in it is an id or a token of sign-on.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -108,8 +109,8 @@ pub struct Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "{} is held by {name}", self.resource),
-            None => write!(f, "{} is held by others: {}", self.resource, self.reason),
+            Some(name) => write!(f, "{} is held by {}", self.resource, printable(name)),
+            None => write!(f, "{} is held by others: {}", self.resource, printable(&self.reason)),
         }
     }
 }

@@ -46,6 +46,8 @@ mod reply;
 mod request;
 mod table;
 pub mod terms;
+#[doc(hidden)]
+pub mod text;
 mod transport;
 pub mod watch;
 mod worker;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::text::printable;
+
 /// The outcome of one call.
 #[derive(Debug)]
 pub(crate) enum Heard {
@@ -36,7 +38,8 @@ pub struct Trouble {
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} (request {})", self.url, self.message, self.request_id)
+        let (message, request_id) = (printable(&self.message), printable(&self.request_id));
+        write!(f, "{}: {message} (request {request_id})", self.url)
     }
 }
 

@@ -1,5 +1,5 @@
-//! `leasehold check`: reads a data directory, a backup or a shared store as a start would, verifies every record, changes
-//! nothing, and prints a summary. Counts and sizes only: a pool's id is a credential and is never shown.
+//! `leasehold check`: reads a data directory, a backup or a shared store as a start would, verifies every record,
+//! changes nothing, and prints a summary. Counts and sizes only: a pool's id is a credential and is never shown.
 
 use jiff::Timestamp;
 use leasehold_cluster::moving::Checked;

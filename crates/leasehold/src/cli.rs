@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use leasehold_server::Partitions;
 
 use crate::config::ServeArgs;
 
@@ -193,8 +194,10 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["data", "force"])]
     pub(crate) store: Option<String>,
 
-    /// The number of partitions of the cluster that is restored: a power of two [default: 8]
-    #[arg(long, value_name = "NUMBER", requires = "store")]
+    #[arg(long, value_name = "NUMBER", requires = "store", help = format!(
+        "The number of partitions of the cluster that is restored: a power of two [default: {}]",
+        Partitions::DEFAULT.number(),
+    ))]
     pub(crate) partitions: Option<String>,
 
     /// If there is data in the directory, move it aside, into a directory inside of it
@@ -204,17 +207,19 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MigrateArgs {
-    /// The data directory of a server, or the shared store of a cluster (etcd://… or postgres://…); neither may be served
-    /// meanwhile, nor afterwards
+    /// The data directory of a server, or the shared store of a cluster (etcd://… or postgres://…); no server may use
+    /// it during the move or after it
     #[arg(long, value_name = "PLACE")]
     pub(crate) from: String,
 
-    /// The same: a shared store or a data directory that nothing is in
+    /// The empty shared store or data directory that the data is moved to
     #[arg(long, value_name = "PLACE")]
     pub(crate) to: String,
 
-    /// The number of partitions of the new cluster: a power of two [default: 8, or that of the source]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", help = format!(
+        "The number of partitions of the new cluster: a power of two [default: {}, or that of the source]",
+        Partitions::DEFAULT.number(),
+    ))]
     pub(crate) partitions: Option<String>,
 }
 
@@ -318,7 +323,7 @@ pub(crate) struct PolicyExplainArgs {
     #[arg(long)]
     pub(crate) action: String,
 
-    /// pool, claim:NAME or lock:NAME; not for admin, which is about the whole service, and without it observe is, too
+    /// pool, claim:NAME or lock:NAME; not allowed for admin; without it, observe is about the whole service
     #[arg(long)]
     pub(crate) resource: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! `leasehold cluster`: looks at a cluster in its shared store, and tells it to empty a node. It speaks to the store, so
-//! that it works whatever nodes are up.
+//! `leasehold cluster`: looks at a cluster in its shared store, and tells it to empty a node. It speaks to the store,
+//! so that it works whatever nodes are up.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The partitions of a server while it runs: all of them here, on a journal of their own, or as a node of a cluster on a
-//! shared store.
+//! The partitions of a server while it runs: all of them here, on a journal of their own, or as a node of a cluster on
+//! a shared store.
 
 use std::future::pending;
 use std::io;
@@ -82,7 +82,8 @@ impl Driving {
         }
     }
 
-    /// Turns new callers away, answers the parked ones and ends event streams; a node begins to give its partitions away.
+    /// Turns new callers away, answers the parked ones and ends event streams; a node begins to give its partitions
+    /// away.
     pub(crate) fn close(&self) {
         match self {
             Driving::Embedded(drivers) => drivers.close(),
@@ -221,8 +222,8 @@ async fn join(
     };
     if tls.is_none() && !listening.ip().to_canonical().is_loopback() {
         tracing::warn!(
-            "links between nodes are not encrypted: anybody on the network can read what is lent; \
-             set tls_cert and tls_key, or let nodes speak over a network of their own"
+            "links between nodes are not encrypted: any machine on the network can read the names, holders and data \
+             of leases; set tls_cert and tls_key, or let nodes speak over a network of their own"
         );
     }
     // The limits of a partition are a share of the whole, so its number is needed first; a join checks it again.

@@ -1,7 +1,14 @@
 //! The destination and form of the log: standard error, one line an event, times in UTC.
 
+use std::fmt::{self, Debug, Write};
+
 use anyhow::Context as _;
+use leasehold_client::text::steers;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{self, Writer};
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -45,7 +52,7 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> anyhow::Result<()> {
         .with_timer(SystemTime)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     let started = match format {
-        LogFormat::Human => registry.with(layer.compact().with_target(false)).try_init(),
+        LogFormat::Human => registry.with(layer.fmt_fields(fields()).compact().with_target(false)).try_init(),
         LogFormat::Json => {
             let layer = layer.json().flatten_event(true).with_current_span(false).with_span_list(false);
             registry.with(layer).try_init()
@@ -67,16 +74,52 @@ pub(crate) fn start_with(format: LogFormat, filter: &str, traces: &crate::otlp::
         .with_timer(SystemTime)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
     let layer = match format {
-        LogFormat::Human => layer.compact().with_target(false).boxed(),
+        LogFormat::Human => layer.fmt_fields(fields()).compact().with_target(false).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed(),
     };
     let started = tracing_subscriber::registry().with(layer.with_filter(filter)).with(traces.layer()).try_init();
     started.map_err(|error| anyhow::anyhow!("logging could not be started: {error}"))
 }
 
+/// The fields of a line for people. A value may be text of a caller, or an error with such a text in it, so whatever
+/// would end the line or steer a terminal is escaped in all of them.
+fn fields() -> impl for<'writer> FormatFields<'writer> {
+    format::debug_fn(write_field).delimited(" ")
+}
+
+fn write_field(out: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    match (field.name(), out.has_ansi_escapes()) {
+        ("message", _) => {}
+        (name, true) => write!(out, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
+        (name, false) => write!(out, "{name}=")?,
+    }
+    write!(Escaping(out), "{value:?}")
+}
+
+struct Escaping<'a, 'b>(&'a mut Writer<'b>);
+
+impl Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| steers(*c)) {
+            write!(self.0, "{}{}", &rest[..at], c.escape_default())?;
+            rest = &rest[at + c.len_utf8()..];
+        }
+        self.0.write_str(rest)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_in_a_value_ends_the_line_or_steers_a_terminal() {
+        let mut text = String::new();
+        let mut out = Writer::new(&mut text);
+        write!(Escaping(&mut out), "a\n\x1b[2J\u{202e}\u{2028}\r\u{7}é\u{9b}b").unwrap();
+        assert_eq!(text, r"a\n\u{1b}[2J\u{202e}\u{2028}\r\u{7}é\u{9b}b");
+    }
 
     #[test]
     fn filters_are_levels_or_lists() {

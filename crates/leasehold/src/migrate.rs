@@ -78,7 +78,7 @@ fn name_of(directory: &Path) -> String {
     format!("the data directory {}", directory.display())
 }
 
-/// What was moved, for the sentence at the end.
+/// Describes the data that was moved, for the sentence at the end.
 fn told(image: &Image) -> String {
     let (live, ended) = image.claims();
     let (token, epoch) = (image.counters().last_token, image.epoch());

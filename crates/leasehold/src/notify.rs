@@ -38,7 +38,9 @@ mod linux {
             match tokio::time::timeout(period / 2, driver.is_ready()).await {
                 Ok(true) => tell(&[NotifyState::Watchdog]),
                 Ok(false) | Err(_) => {
-                    tracing::warn!("nothing became durable just now; the watchdog is not told that all is well");
+                    tracing::warn!(
+                        "the service is not ready: no change became durable in time; the watchdog gets no sign of life"
+                    );
                 }
             }
         }

@@ -1,5 +1,6 @@
-//! Standard output of commands that show something. A reader that has seen enough closes the pipe early (`leasehold ls | head -1`):
-//! the rest is not written then, and the command ends as it would have. Any other failure, such as a full disk, ends it at once.
+//! Standard output of commands that show something. A reader that has seen enough closes the pipe early, such as
+//! `head -1` behind `leasehold ls`: the rest is not written then, and the command ends as it would have. Any other
+//! failure, such as a full disk, ends it at once.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write as _};

@@ -242,7 +242,7 @@ fn warn_if_public(listening: impl Iterator<Item = SocketAddr>, config: &Config) 
     if !public.is_empty() && config.sign_on.is_none() && !config.requires_certificates() {
         let public = public.join(" or ");
         tracing::warn!(
-            "anybody who can reach {public} can use this service: there is no authentication; \
+            "any client that can reach {public} can use this service: there is no authentication; \
              let callers sign on ([auth] in the configuration), or listen on 127.0.0.1, or restrict who can connect"
         );
     }

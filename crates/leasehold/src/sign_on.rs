@@ -41,7 +41,7 @@ pub(crate) fn reload_when_told(args: ServeArgs, in_force: InForce) -> io::Result
             match reload(&args, &in_force) {
                 Ok(()) => reloaded("done"),
                 Err(error) => {
-                    tracing::error!("the configuration was not reloaded, what was in force stays: {error:#}");
+                    tracing::error!("the configuration was not reloaded, the one before stays in force: {error:#}");
                     reloaded("failed");
                 }
             }

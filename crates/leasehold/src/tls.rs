@@ -85,7 +85,7 @@ impl Keeper {
             let keeper = Arc::clone(&self);
             // A file may be on something slow.
             if tokio::task::spawn_blocking(move || keeper.look()).await.is_err() {
-                tracing::error!("the certificate was not looked at, as that went wrong; SIGHUP reads it again");
+                tracing::error!("the check for a new certificate failed; SIGHUP reads the files again");
             }
         }
     }

@@ -72,8 +72,8 @@ pub(crate) struct Ask {
     pub(crate) wait: Duration,
 }
 
-/// So long the service keeps the place of a pool or a lock when none of its calls is there: longer than a restart and the pause
-/// before the next call, and no longer than a dead waiter may hold up those behind it.
+/// So long the service keeps the place of a pool or a lock when none of its calls is there: longer than a restart and
+/// the pause before the next call, and no longer than a dead waiter may hold up those behind it.
 pub(crate) const KEEP: Duration = Duration::from_secs(15);
 
 /// The name of a lease at the service. It is a credential: its text shows nothing of it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use leasehold_client::text::printable;
 use leasehold_client::{Client, ClientBuilder, DEFAULT_URL, Error};
 use serde::{Deserialize, Serialize};
 
@@ -107,20 +108,20 @@ impl ConnectArgs {
                  To find out more: leasehold doctor",
                 trouble.url,
                 self.origin(),
-                trouble.message
+                printable(&trouble.message)
             ),
             Error::Tls(trouble) => format!(
                 "no TLS with {} ({}): {}\nThe authority to trust is named with --ca-file or LEASEHOLD_CA_FILE, a client certificate \
                  with --cert-file and --key-file or LEASEHOLD_CERT_FILE and LEASEHOLD_KEY_FILE",
                 trouble.url,
                 self.origin(),
-                trouble.message
+                printable(&trouble.message)
             ),
             Error::Unauthenticated(trouble) => format!(
                 "{} ({}) wants to know who is asking: {}\nSign on with --token-file, LEASEHOLD_TOKEN_FILE, or --cert-file and --key-file",
                 trouble.url,
                 self.origin(),
-                trouble.message
+                printable(&trouble.message)
             ),
             Error::WrongHost(trouble) | Error::DifferentServices(trouble) => {
                 format!("{trouble}; the address is {}", self.origin())

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use leasehold_client::text::printable;
 use leasehold_client::{Client, Error};
 use serde_json::{Value, json};
 
 use super::args::{DoctorArgs, Output};
-use super::table::{clean, is_coloured};
+use super::table::is_coloured;
 use super::{Failed, print_json};
 
 /// Wall clocks decide nothing, but people compare them.
@@ -73,7 +74,7 @@ fn same_version(theirs: Option<&str>) -> Finding {
     let ours = env!("CARGO_PKG_VERSION");
     match theirs {
         Some(theirs) if theirs == ours => Finding::well("version", format!("{ours}, as this program's")),
-        Some(theirs) => Finding::well("version", format!("{}; this program is {ours}", clean(theirs))),
+        Some(theirs) => Finding::well("version", format!("{}; this program is {ours}", printable(theirs))),
         None => Finding::ill(
             "version",
             "the service does not tell it",
@@ -137,11 +138,11 @@ async fn sign_on(client: &Client) -> Vec<Finding> {
         return vec![Finding::ill("sign-on", "the service takes you for an anonymous caller", advice)];
     };
     let actions: Vec<&str> = who["actions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut findings = vec![Finding::well("sign-on", format!("you are {}", clean(name)))];
+    let mut findings = vec![Finding::well("sign-on", format!("you are {}", printable(name)))];
     findings.push(if actions.is_empty() {
         Finding::ill("permissions", "none", "the operator's policies give you nothing: leasehold policy explain")
     } else {
-        Finding::well("permissions", clean(&actions.join(", ")))
+        Finding::well("permissions", printable(&actions.join(", ")))
     });
     findings
 }

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use leasehold_client::text::printable;
 use leasehold_client::{Client, Error, Reply};
 use serde_json::{Value, json};
 
 use super::args::{HistoryArgs, LsArgs, Output, ShowArgs, StatusArgs};
-use super::table::{Table, clean, span};
+use super::table::{Table, span};
 use super::{Failed, encode, get, print_json, version};
 
 pub(super) async fn status(client: &Client, args: &StatusArgs) -> Result<(), Failed> {
@@ -27,7 +28,7 @@ pub(super) async fn status(client: &Client, args: &StatusArgs) -> Result<(), Fai
         return print_json(&status);
     }
     let ready = if ready.is_success() { "ok".to_owned() } else { format!("not ready: {}", ready.reason()) };
-    outln!("service    {}", clean(status["url"].as_str().unwrap_or_default()));
+    outln!("service    {}", printable(status["url"].as_str().unwrap_or_default()));
     outln!("version    {}", text(&status, "version"));
     outln!("state      {ready}");
     outln!("position   {}", page.position());
@@ -153,7 +154,7 @@ pub(super) fn line_of(event: &Value) -> String {
     let at = at.map_or("-".to_owned(), |at| at.to_string());
     let mut line = format!("{at}  {:<12} {}", text(event, "event"), text(event, "key"));
     if let Some(client) = event["client"].as_str() {
-        let _ = write!(line, "  {}", clean(client));
+        let _ = write!(line, "  {}", printable(client));
     }
     for (name, word) in [("token", "token"), ("slot", "slot"), ("waited_s", "waited"), ("held_s", "held")] {
         match &event[name] {
@@ -170,7 +171,7 @@ pub(super) fn line_of(event: &Value) -> String {
 }
 
 fn text(value: &Value, member: &str) -> String {
-    value[member].as_str().map_or_else(|| "-".to_owned(), clean)
+    value[member].as_str().map_or_else(|| "-".to_owned(), printable)
 }
 
 fn list<'a>(value: &'a Value, member: &str) -> &'a [Value] {
@@ -185,7 +186,7 @@ fn named(value: &Value) -> String {
         other => Some(other.to_string().chars().take(60).collect()),
     };
     let name = value["client"].as_str().map(str::to_owned).or_else(metadata);
-    name.or_else(|| value["claim"].as_str().map(str::to_owned)).map_or_else(|| "-".to_owned(), |name| clean(&name))
+    name.or_else(|| value["claim"].as_str().map(str::to_owned)).map_or_else(|| "-".to_owned(), |name| printable(&name))
 }
 
 /// For callers of this module that only want the error.

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
+use leasehold_client::text::printable;
+
 /// Rows under a head.
 pub(crate) struct Table {
     head: Vec<&'static str>,
@@ -16,7 +18,7 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.head.len());
-        self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
     pub(crate) fn print(&self) {
@@ -62,11 +64,6 @@ fn paint(cell: &str, is_head: bool) -> String {
         _ => return cell.to_owned(),
     };
     format!("\x1b[{code}m{cell}\x1b[0m")
-}
-
-/// Names are text of callers: nothing in them may steer a terminal.
-pub(super) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A span in seconds, short.

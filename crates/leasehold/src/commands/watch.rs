@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use leasehold_client::text::printable;
 use leasehold_client::{Client, Error};
 
 use super::Failed;
@@ -33,7 +34,7 @@ pub(super) async fn watch(client: &Client, args: &WatchArgs) -> Result<(), Faile
             after = event.id.clone().or(after);
             if matches!(&*event.name, "hello" | "gap" | "lagging" | "signed-out") {
                 if event.name != "hello" {
-                    eprintln!("leasehold: {}: {}", event.name, event.data);
+                    eprintln!("leasehold: {}: {}", event.name, printable(&event.data.to_string()));
                 }
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Every setting, once: its name, its range, its default, its help. A limit is called `<what>_max`. A key `ttl_max` is `--ttl-max` on the command line,
-//! `LEASEHOLD_TTL_MAX` in the environment and `ttl_max` in the file.
+//! Every setting, once: its name, its range, its default, its help. A limit is called `<what>_max`. A key `ttl_max` is
+//! `--ttl-max` on the command line, `LEASEHOLD_TTL_MAX` in the environment and `ttl_max` in the file.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use leasehold_server::duration::{format_us, parse_setting};
+use leasehold_server::limits::METADATA_MAX_MOST;
 use leasehold_server::{PARTITIONS_MAX, Partitions, Settings};
 
 use super::SharedAddress;
@@ -18,9 +19,6 @@ const MS_US: u64 = 1_000;
 const S_US: u64 = 1_000_000;
 const H_US: u64 = 3600 * S_US;
 const D_US: u64 = 24 * H_US;
-
-/// A body of 64 KiB has to hold it, with its resource and the rest.
-const METADATA_MOST: u64 = 48 << 10;
 
 /// One setting. All that is known of it is here: its flag, its environment variable, its key in the file, `--help`,
 /// `--print-config` and the table in docs/settings.md come from it.
@@ -42,6 +40,8 @@ pub(crate) enum Default {
     Of(fn(&Settings) -> String),
     /// None, which means something of its own, in words; empty where the help says it.
     Unset(&'static str),
+    /// The same, in words that name a constant.
+    UnsetOf(fn() -> String),
 }
 
 /// The rule for a value.
@@ -155,7 +155,9 @@ pub(crate) static KEYS: [Key; 42] = [
     Key {
         name: "partitions",
         rule: ValueRule::PowerOfTwo(1..=PARTITIONS_MAX as u64),
-        default: Default::Unset("8 for a new cluster, else as many as it has"),
+        default: Default::UnsetOf(|| {
+            format!("{} for a new cluster, else as many as it has", Partitions::DEFAULT.number())
+        }),
         help: "Partitions of a new cluster, fixed for its life; of one that exists, a check that it has as many",
     },
     Key {
@@ -208,7 +210,7 @@ pub(crate) static KEYS: [Key; 42] = [
     },
     Key {
         name: "metadata_max",
-        rule: ValueRule::Size(0..=METADATA_MOST),
+        rule: ValueRule::Size(0..=METADATA_MAX_MOST as u64),
         default: Default::Of(|s| size::format(s.metadata_max as u64)),
         help: "Most metadata of a claim",
     },
@@ -365,7 +367,7 @@ impl Key {
         match self.default {
             Default::Text(text) => Some(text.to_owned()),
             Default::Of(read) => Some(read(&Settings::default())),
-            Default::Unset(_) => None,
+            Default::Unset(_) | Default::UnsetOf(_) => None,
         }
     }
 
@@ -373,6 +375,7 @@ impl Key {
     pub(crate) fn default_words(&self) -> Option<String> {
         match self.default {
             Default::Unset(words) => Some(words.to_owned()).filter(|words| !words.is_empty()),
+            Default::UnsetOf(words) => Some(words()),
             Default::Text(_) | Default::Of(_) => self.default_text(),
         }
     }
@@ -386,7 +389,7 @@ impl Key {
 pub(crate) const ENV_PREFIX: &str = "LEASEHOLD_";
 
 impl ValueRule {
-    /// What stands for the value in `--help`; `None` for a flag without one.
+    /// The word that stands for the value in `--help`; `None` for a flag without one.
     pub(crate) fn value_name(&self) -> Option<&'static str> {
         Some(match self {
             ValueRule::Bool => return None,
@@ -574,7 +577,11 @@ pub(crate) fn read_networks(text: &str) -> Result<Vec<IpNet>, String> {
 pub(crate) fn read_network(text: &str) -> Result<IpNet, &'static str> {
     let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     let network = network.map_err(|_| "is neither an address nor a network")?;
-    if network.prefix_len() == 0 { Err("is the whole world, and so would be anybody's headers") } else { Ok(network) }
+    if network.prefix_len() == 0 {
+        Err("covers every address, so the headers of any client would be believed")
+    } else {
+        Ok(network)
+    }
 }
 
 /// Names without ports, in lower case.

@@ -147,7 +147,7 @@ pub(crate) fn load(
     };
     let mut warnings = environment.warnings;
     if file.sign_on.as_ref().is_some_and(|sign_on| sign_on.policy.rules().is_empty()) {
-        warnings.push("callers sign on, but there is no [[policy]], so nobody may do anything".to_owned());
+        warnings.push("callers sign on, but there is no [[policy]], so no caller may do anything".to_owned());
     }
     let chosen = Chosen::new([file.layer, environment.layer, args.flags.0.clone()]);
     let config = Config { sign_on: file.sign_on, ..chosen.config()? };

@@ -43,7 +43,7 @@ pub(super) fn rule(section: &Section<'_>) -> Result<Rule, ConfigError> {
     };
     section.finish()?;
     if rule.subjects.is_empty() && rule.groups.is_empty() {
-        return Err(section.about("is for nobody, give subjects or groups"));
+        return Err(section.about("applies to no caller, give subjects or groups"));
     }
     if names_service_wide && (kinds.is_some() || rule.resources != Resources::All) {
         return Err(

@@ -195,7 +195,7 @@ fn proxy(section: &Section<'_>, read: Read<'_>) -> Result<ProxySettings, ConfigE
     let secret =
         secret(section, "secret", "secret_file", read)?.ok_or_else(|| section.missing("secret", secret_rule))?;
     if secret.expose().len() < SECRET_MIN {
-        return Err(section.about("needs a secret of at least 16 characters, or anybody could guess it"));
+        return Err(section.about("needs a secret of at least 16 characters, or an attacker could guess it"));
     }
     let header_rule = "the name of a header";
     let header = |key| section.parsed(key, header_rule, |text| text.parse::<HeaderName>().map_err(|_| "is none"));

@@ -117,7 +117,7 @@ fn no_tables_means_no_sign_on() {
 #[test]
 fn rules_that_allow_nothing_are_worth_a_warning() {
     let warnings = load_text(TOKEN).unwrap().warnings;
-    assert_eq!(warnings, ["callers sign on, but there is no [[policy]], so nobody may do anything"]);
+    assert_eq!(warnings, ["callers sign on, but there is no [[policy]], so no caller may do anything"]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn mistakes_are_told_with_key_problem_and_line() {
         ),
         (
             proxy("preset = \"nginx\"\nsecret = \"short\""),
-            "auth.proxy needs a secret of at least 16 characters, or anybody could guess it (file f line 1)",
+            "auth.proxy needs a secret of at least 16 characters, or an attacker could guess it (file f line 1)",
         ),
         (
             proxy("preset = \"nginx\"\nsecret = \"(hidden)\""),
@@ -227,9 +227,9 @@ fn mistakes_are_told_with_key_problem_and_line() {
         ),
         (
             "[auth.proxy]\npreset = \"nginx\"\nfrom = \"0.0.0.0/0\"\nsecret_file = \"a\"".to_owned(),
-            "auth.proxy.from must be the addresses or networks of the proxy, such as 127.0.0.1 or 10.1.2.0/24, but \"0.0.0.0/0\" is the whole world, and so would be anybody's headers (file f line 3)",
+            "auth.proxy.from must be the addresses or networks of the proxy, such as 127.0.0.1 or 10.1.2.0/24, but \"0.0.0.0/0\" covers every address, so the headers of any client would be believed (file f line 3)",
         ),
-        (policy("actions = \"*\""), "policy is for nobody, give subjects or groups (file f line 4)"),
+        (policy("actions = \"*\""), "policy applies to no caller, give subjects or groups (file f line 4)"),
         (
             policy("subjects = \"a\""),
             "policy needs actions, a list of inspect, acquire, update-own, revoke-any, configure, observe, admin, or * for all of them (file f line 4)",

@@ -95,7 +95,8 @@ fn named_by(suffix: &str) -> Option<&'static Key> {
     Key::find(&suffix.to_ascii_lowercase()).filter(|_| !suffix.contains(|letter: char| letter.is_ascii_lowercase()))
 }
 
-/// Variables that clients read, and those that `leasehold run` sets for its command. A shell that has them may start a server, too.
+/// Variables that clients read, and those that `leasehold run` sets for its command. A shell that has them may start a
+/// server, too.
 const CLIENT_VARIABLES: [&str; 12] = [
     "URL",
     "TOKEN",

@@ -432,3 +432,56 @@ fn the_defaults_that_operations_names_are_those_of_the_table() {
     }
     assert!(compared > 10, "{compared} defaults were compared");
 }
+
+/// Sentences of pages and files that repeat a default, which stands for `{}` here.
+const REPEATED: &[(&str, &str, &str)] = &[
+    ("docs/api.md", "retain_max", "(`--retain-finished`, at most {} of them"),
+    ("docs/api.md", "ttl_max", "(defaults: ttl {}, wait"),
+    ("docs/api.md", "wait_max", ", wait {}): clamped"),
+    ("docs/api.md", "timeout_max", "configured maximum, {} by default, it is cut"),
+    ("docs/api.md", "timeout_max", "(`--timeout-max`, {}) they are cut"),
+    ("docs/api.md", "metadata_max", "`metadata` any JSON, at most {} (a setting)"),
+    ("docs/api.md", "retain_finished", "a retention time (default {}, at most"),
+    ("docs/api.md", "retain_max", "h, at most {} of them, and no more than a quarter"),
+    ("docs/api.md", "default_ttl", "`0.5s`), default {}; anything else"),
+    ("docs/api.md", "grace", "The grace period ({}) and"),
+    ("docs/api.md", "default_ttl", "the default ttl ({}) are settings"),
+    ("docs/api.md", "events_kept", "The last `events_kept` events ({}, a setting)"),
+    ("deploy/prometheus/alerts.yml", "node_ttl", "At node_ttl ({} by default)"),
+    ("deploy/systemd/leasehold.service", "connections_max", "(connections_max is {})"),
+];
+
+/// The ways in which sentences write a value.
+fn spellings(text: &str) -> Vec<String> {
+    let number_end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let number: u64 = number.parse().expect("defaults that sentences repeat begin with a number");
+    let spaced = |number: u64| {
+        let digits = number.to_string();
+        let groups: Vec<&str> =
+            digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+        groups.join(" ")
+    };
+    let seconds = match unit {
+        "s" => number,
+        "m" => number * 60,
+        "h" => number * 3_600,
+        _ => return vec![number.to_string(), spaced(number), format!("{number} {unit}")],
+    };
+    vec![
+        format!("{} s", spaced(seconds)),
+        format!("{} h", spaced(seconds / 3_600)),
+        format!("{} days", spaced(seconds / 86_400)),
+    ]
+}
+
+#[test]
+fn the_defaults_that_other_pages_and_files_repeat_are_those_of_the_table() {
+    for (file, name, sentence) in REPEATED {
+        let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+        let page = std::fs::read_to_string(path).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let default = Key::find(name).and_then(Key::default_text).unwrap_or_else(|| panic!("{name} has no default"));
+        let expected: Vec<String> = spellings(&default).iter().map(|value| sentence.replace("{}", value)).collect();
+        assert!(expected.iter().any(|text| page.contains(text)), "{file} does not say, or says another: {expected:?}");
+    }
+}

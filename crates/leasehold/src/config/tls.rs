@@ -97,7 +97,7 @@ pub(super) fn warnings(config: &Config) -> impl Iterator<Item = &'static str> + 
     let nobody_shows_one = names_by_certificate && clients.is_none();
     let nobody_looks = !names_by_certificate && clients.is_some_and(|clients| !clients.is_required);
     let none = nobody_shows_one.then_some(
-        "auth.certificates is of no use without tls_client_ca: nobody is asked for a certificate, so nobody has one",
+        "auth.certificates is of no use without tls_client_ca: no client is asked for a certificate, so none shows one",
     );
     let unread = nobody_looks.then_some(
         "clients may show certificates (tls_client_auth is optional), but nothing depends on it: \

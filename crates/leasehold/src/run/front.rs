@@ -26,7 +26,7 @@ const SHORT_TICK: Duration = Duration::from_millis(10);
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum ChildEnd {
     Exited(i32),
     Signaled(i32),
 }
@@ -47,7 +47,7 @@ pub(super) struct Front<'a> {
 /// The end of a run.
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) status: Status,
+    pub(super) status: ChildEnd,
     /// It was ended because the lease was lost, or nearly.
     pub(super) is_lost: bool,
     /// The command's group had the terminal when it ended.
@@ -134,7 +134,7 @@ impl Front<'_> {
             }
         };
         // The keeper counts too, and may have been first.
-        let was_ended = matches!(status, Status::Signaled(15 | 9)) && self.clock.now() >= self.terms.at_risk();
+        let was_ended = matches!(status, ChildEnd::Signaled(15 | 9)) && self.clock.now() >= self.terms.at_risk();
         let is_lost = ending.is_some() || (self.on_loss == OnLoss::Kill && was_ended);
         let had_terminal = self.terminal.as_ref().is_some_and(Terminal::is_given);
         if let Some(terminal) = &mut self.terminal {
@@ -210,7 +210,7 @@ impl Front<'_> {
     }
 
     /// The command's exit status, if it ended.
-    fn handle_signal(&mut self, signal: Signal, group: Group) -> Option<Status> {
+    fn handle_signal(&mut self, signal: Signal, group: Group) -> Option<ChildEnd> {
         match signal {
             Signal::SIGCHLD => return self.look_at_child(group),
             Signal::SIGCONT => {
@@ -226,7 +226,7 @@ impl Front<'_> {
         None
     }
 
-    fn look_at_child(&mut self, group: Group) -> Option<Status> {
+    fn look_at_child(&mut self, group: Group) -> Option<ChildEnd> {
         let pid = rustix::process::Pid::from_raw(self.child.as_raw())?;
         loop {
             group::reap_adopted_except(&[self.child, self.keeper_pid]);
@@ -234,10 +234,10 @@ impl Front<'_> {
             // Not waited for yet when it ended, so that its number stays its own until its group is gone.
             let seen = waitid(WaitId::Pid(pid), all | WaitIdOptions::NOWAIT).ok().flatten()?;
             if let Some(code) = seen.exit_status() {
-                return Some(Status::Exited(code));
+                return Some(ChildEnd::Exited(code));
             }
             if let Some(signal) = seen.terminating_signal() {
-                return Some(Status::Signaled(signal));
+                return Some(ChildEnd::Signaled(signal));
             }
             let _ = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
             let signal = seen.stopping_signal().and_then(|signal| Signal::try_from(signal).ok());

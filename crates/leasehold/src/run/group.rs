@@ -69,8 +69,8 @@ pub(super) fn reap_adopted_except(except: &[Pid]) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn reap_adopted_except(_: &[Pid]) {}
 
-/// Returns whether this process has a child, made or adopted, except some. The system keeps the list complete while none
-/// of them is reaped, and may not have one at all.
+/// Returns whether this process has a child, made or adopted, except some. The system keeps the list complete while
+/// none of them is reaped, and may not have one at all.
 #[cfg(target_os = "linux")]
 pub(super) fn has_children_except(except: &[Pid]) -> bool {
     // Without lists there are no children in them either, not even those that are known.
@@ -102,11 +102,13 @@ fn processes() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
 
-/// The namespace whose processes `/proc` shows. In a container it may be the host's, with other numbers than the kernel tells us.
+/// The namespace whose processes `/proc` shows. In a container it may be the host's, with other numbers than the kernel
+/// tells us.
 #[cfg(target_os = "linux")]
 enum Proc {
     Own,
-    /// That of an ancestor. Our numbers are at this depth of the lists in `status`; others of our namespace have the same link to it.
+    /// That of an ancestor. Our numbers are at this depth of the lists in `status`; others of our namespace have the
+    /// same link to it.
     Above {
         depth: usize,
         namespace: std::path::PathBuf,

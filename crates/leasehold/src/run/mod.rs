@@ -34,7 +34,7 @@ use serde_json::json;
 use args::OnLoss;
 pub(crate) use args::{AFTER_HELP, RunArgs};
 use child::NotRunnable;
-use front::{Ended, Front, Status};
+use front::{ChildEnd, Ended, Front};
 use link::{ToFront, ToKeeper};
 use say::Voice;
 use terminal::Terminal;
@@ -289,8 +289,8 @@ fn held(
         return Outcome::of("lost", args.on_loss_exit);
     }
     match status {
-        Status::Exited(code) => Outcome::of("ran", u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-        Status::Signaled(number) => {
+        ChildEnd::Exited(code) => Outcome::of("ran", u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        ChildEnd::Signaled(number) => {
             let signal = Signal::try_from(number).ok();
             let dies_of = signal.filter(|signal| matches!(signal, Signal::SIGINT | Signal::SIGQUIT));
             let exit = 128 + u8::try_from(number & 0x7f).unwrap_or(0);

@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use leasehold_client::Progress;
+use leasehold_client::text::printable;
 use serde_json::{Value, json};
 
 use super::args::SayForm;
@@ -102,10 +103,10 @@ fn describe(what: &str, elapsed: Duration, progress: &Progress) -> String {
     match &progress.holders[..] {
         [] => {}
         [one] => {
-            let _ = write!(text, ", held by {one}");
+            let _ = write!(text, ", held by {}", printable(one));
         }
         [one, others @ ..] => {
-            let _ = write!(text, ", held by {one} and {} more", others.len());
+            let _ = write!(text, ", held by {} and {} more", printable(one), others.len());
         }
     }
     if progress.places_lost > 0 {

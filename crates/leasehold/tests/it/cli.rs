@@ -140,7 +140,7 @@ fn port_0_takes_a_free_one_and_says_which() {
 fn listening_beyond_loopback_is_worth_a_warning() {
     let server = Launch::with(&["--listen", "0.0.0.0:0", "--memory"]).start();
     let warning = server.wait_for_line("WARN");
-    let expected = format!("anybody who can reach {} can use this service", server.addr);
+    let expected = format!("any client that can reach {} can use this service", server.addr);
     assert!(warning.contains(&expected), "{warning}");
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Launch, PATIENCE, Response, Server, gauge, machine_to_itself, random_uuid, report, until,
+    Client, Launch, PATIENCE, Response, Server, gauge, part_of_the_machine, random_uuid, report, until,
 };
 
 const WAITERS: usize = 500;
@@ -80,7 +80,7 @@ impl Lent for Lock {
 
 #[test]
 fn waiters_of_a_pool_that_leave_around_their_grant_leave_no_slot_behind() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
     leave_in_a_crowd(&server, &Pool::new(&server, 5), "pool");
@@ -89,7 +89,7 @@ fn waiters_of_a_pool_that_leave_around_their_grant_leave_no_slot_behind() {
 
 #[test]
 fn waiters_for_a_lock_that_leave_around_their_grant_do_not_keep_it() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
     leave_in_a_crowd(&server, &Lock, "lock");

@@ -209,10 +209,7 @@ fn open_streams_do_not_hold_up_the_end() {
 fn a_second_address_takes_what_is_for_operators() {
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).arg("--admin-listen").arg("127.0.0.1:0").start();
-    let line = server.wait_for_line("admin actions are served on http://");
-    let addr: SocketAddr =
-        line.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
-    let (mut callers, mut operators) = (server.client(), Client::connect(addr).unwrap());
+    let (mut callers, mut operators) = (server.client(), Client::connect(server.operators()).unwrap());
     callers.call("POST", "/lock?client=ann&job=deploy", "").unwrap().expect(200);
     for (method, target, body) in [
         ("GET", "/", ""),
@@ -227,7 +224,7 @@ fn a_second_address_takes_what_is_for_operators() {
         callers.call(method, target, body).unwrap().expect(404);
     }
     callers.call("GET", "/v1/events", "").unwrap().expect(404);
-    EventStream::open(addr, "/v1/events", None).expect("hello");
+    EventStream::open(server.operators(), "/v1/events", None).expect("hello");
     for (method, target, elsewhere) in [
         ("GET", "/lock?job=deploy", 405),
         ("GET", "/v1/resources/", 404),

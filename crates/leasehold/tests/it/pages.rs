@@ -69,6 +69,9 @@ fn a_name_that_is_not_ours_reads_nothing_in_either_version_of_http() {
                 let expected = format!("host \"{host}\" is no name of this service, allowed_hosts says which are");
                 assert_eq!(answer.text("error"), expected);
             }
+            for name in ["leasehold-service", "leasehold-position"] {
+                assert_eq!(answer.header(name).is_some(), status != 421, "{name} for {host}");
+            }
         }
     }
     // The target may name another host than the header.

@@ -1,5 +1,6 @@
 //! One peer among others: its share of connections, and operators when there are too many.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 use crate::support::{Came, Client, Launch, PATIENCE, RawH2, gauge, until};
@@ -112,41 +113,71 @@ fn asking_for_readiness_writes_once_a_second() {
     assert!(written <= 2 * (seconds + 2), "{written} writes in {seconds} s for 300 questions");
 }
 
-/// Bodies that are announced, begun and not ended are kept for ten seconds each, and a caller could have any number of them.
+/// Bodies that are announced, begun and not ended are kept for ten seconds each, and a caller could have any number of
+/// them. What has come is counted: the rest keeps no other caller from sending its own, whole or in pieces.
 #[test]
-fn bodies_that_do_not_end_are_bounded_in_all() {
-    // 256 MiB in all, 64 KiB each.
-    const FIT: usize = 4_096;
+fn bodies_that_are_only_begun_leave_room_for_those_that_come() {
+    // More than would fit if each counted as long as it may become.
+    const BEGUN: usize = 4_300;
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
-    let head = "POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 65536\r\n\r\n";
-    let begun = format!("{head}{}", " ".repeat(2_000));
     let mut under_way = Vec::new();
-    let mut refused = None;
-    for _ in 0..FIT + 200 {
+    for _ in 0..BEGUN {
         let mut socket = std::net::TcpStream::connect(server.addr).unwrap();
-        std::io::Write::write_all(&mut socket, begun.as_bytes()).unwrap();
+        socket.write_all(b"POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 65536\r\n\r\n{").unwrap();
         under_way.push(socket);
-        // The first of them are given up after ten seconds; this must be over by then.
-        if under_way.len() > FIT {
-            let mut last = under_way.last().unwrap().try_clone().unwrap();
-            last.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
-            let mut answer = [0; 1024];
-            if let Ok(len) = std::io::Read::read(&mut last, &mut answer) {
-                refused = Some(String::from_utf8_lossy(&answer[..len]).into_owned());
-                break;
-            }
+    }
+    let long = format!(r#"{{"resource": "s", "timeout": 60, "metadata": "{}"}}"#, "x".repeat(15_000));
+    let head = format!("POST /v1/claims/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", long.len());
+    let mut client = server.client();
+    for piece in [head.as_bytes(), &long.as_bytes()[..9_000], &long.as_bytes()[9_000..]] {
+        client.send_raw(piece).unwrap();
+        std::thread::yield_now();
+    }
+    client.receive().unwrap().expect(201);
+}
+
+/// Clients that do not read their lists use up the room for answers. Operators have room of their own.
+#[test]
+fn answers_that_are_not_read_leave_room_for_operators() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Launch::on(directory.path()).arg("--admin-listen").arg("127.0.0.1:0").start();
+    let mut client = server.client();
+    let metadata = "x".repeat(16 * 1024 - 2);
+    for n in 0..100 {
+        let body = format!(r#"{{"resource":"r{n}","timeout":3600,"metadata":"{metadata}"}}"#);
+        client.call("POST", "/v1/claims/", &body).unwrap().expect(201);
+    }
+    let mut unread = RawH2::connect(server.addr, 0);
+    for limit in std::iter::repeat_n(1_000, 70).chain(std::iter::repeat_n(1, 100)) {
+        unread.ask("GET", &format!("/v1/claims/?limit={limit}"), b"");
+    }
+    let mut operator = Client::connect(server.operators()).unwrap();
+    until("there is no room", PATIENCE, || {
+        (client.call("GET", "/v1/claims/?limit=1", "").unwrap().status == 503).then_some(())
+    });
+    for target in ["/metrics", "/v1/observe/resources", "/openapi.json"] {
+        operator.call("GET", target, "").unwrap().expect(200);
+    }
+    client.call("GET", "/healthz", "").unwrap().expect(200);
+}
+
+/// Peers that connect and say nothing are looked at for a moment each, in case they ask for health.
+#[test]
+fn silent_peers_of_a_full_service_are_not_in_the_way_of_operators() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--connections-max", "4", "--connections-max-per-address", "4"];
+    let server = arguments.iter().fold(Launch::on(directory.path()), Launch::arg).start();
+    let mut inside: Vec<Client> = (0..4).map(|_| from([127, 0, 0, 2], server.addr)).collect();
+    for client in &mut inside {
+        client.call("GET", "/lock", "").unwrap().expect(200);
+    }
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        // More at once than are told that there are too many, and than one address may have looks.
+        silent.extend((0..100).map(|_| from([127, 0, 0, 3], server.addr)));
+        for target in ["/healthz", "/metrics"] {
+            from([127, 0, 0, 4], server.addr).call("GET", target, "").unwrap().expect(200);
         }
     }
-    let refused = refused.expect("there is a bound");
-    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("have not come to their end"), "{refused}");
-    // A body that comes in one piece needs no room.
-    let mut client = server.client();
-    client.call("POST", "/v1/claims/", r#"{"resource": "r", "timeout": 60}"#).unwrap().expect(201);
-    drop(under_way);
-    let long = format!(r#"{{"resource": "s", "timeout": 60, "metadata": "{}"}}"#, "x".repeat(16_000));
-    until("there is room again", PATIENCE, || {
-        let answer = server.client().call("POST", "/v1/claims/", &long);
-        answer.is_ok_and(|answer| answer.status < 300).then_some(())
-    });
 }

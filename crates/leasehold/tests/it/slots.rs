@@ -1,5 +1,5 @@
-//! Slots with names, at their bounds: number, length of a name, bytes of all data. A thousand of them are granted by name,
-//! and are there again after a restart.
+//! Slots with names, at their bounds: number, length of a name, bytes of all data. A thousand of them are granted by
+//! name, and are there again after a restart.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::{Came, Client, Launch, RawH2, Server, gauge, machine_to_itself, random_uuid, report, until};
+use crate::support::{Came, Client, Launch, RawH2, Server, gauge, part_of_the_machine, random_uuid, report, until};
 
 /// Half a minute, and a margin for a busy machine.
 const EARLIEST: Duration = Duration::from_millis(29_500);
@@ -26,7 +26,7 @@ fn fill(server: &Server, claims: usize) {
 
 #[test]
 fn answers_that_are_not_read_cost_little_and_are_given_up() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
     fill(&server, 1_000);

@@ -1,5 +1,6 @@
-//! The most memory that an anonymous caller can make the process take, tried: it does everything at once that is bounded
-//! in bytes. `docs/security.md` calculates the bounds; here they are scaled down so that the test takes seconds.
+//! The most memory that an anonymous caller can make the process take, tried: it does everything at once that is
+//! bounded in bytes. `docs/security.md` calculates the bounds; here they are scaled down so that the test takes
+//! seconds.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Client, Launch, PATIENCE, RawH2, Server, gauge, machine_to_itself, output_of, report, until};
+use crate::support::{Client, Launch, PATIENCE, RawH2, Server, gauge, output_of, part_of_the_machine, report, until};
 
 /// As `faults::hung_disk` has it.
 const SHIM: &str = r#"
@@ -58,7 +59,7 @@ fn claim_body(resource: &str, metadata: &str) -> String {
 #[cfg(target_os = "linux")]
 #[test]
 fn all_that_an_anonymous_caller_can_do_at_once_stays_within_the_sum_of_the_bounds() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let directory = tempfile::tempdir().unwrap();
     let (source, shim) = (directory.path().join("shim.c"), directory.path().join("shim.so"));
     std::fs::write(&source, SHIM).unwrap();

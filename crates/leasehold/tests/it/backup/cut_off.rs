@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Borrower, check, done, run, utf8};
-use crate::support::{Ended, Launch, leasehold, machine_to_itself, output_of, report};
+use crate::support::{Ended, Launch, leasehold, output_of, part_of_the_machine, report};
 
 /// The system calls at which it is killed, at each of the first so many. All calls that change names, and some that
 /// write files that have no final name yet.
@@ -37,7 +37,7 @@ enum Left {
 
 #[test]
 fn a_restore_that_is_killed_leaves_the_old_the_new_or_what_nobody_starts_on() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let scratch = tempfile::tempdir().unwrap();
     let (old, backup) = (scratch.path().join("old"), scratch.path().join("backup.db"));
     let server = Launch::on(&old).start();

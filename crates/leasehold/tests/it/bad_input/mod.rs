@@ -7,7 +7,7 @@ mod table;
 
 use std::io;
 
-use crate::support::{Client, Launch, PATIENCE, Response, Server, machine_to_itself, random_uuid, report};
+use crate::support::{Client, Launch, PATIENCE, Response, Server, part_of_the_machine, random_uuid, report};
 
 /// A call and its fate.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ fn what_is_not_http_is_refused_without_a_5xx() {
 #[test]
 fn memory_stays_flat_under_bad_requests() {
     const THREADS: usize = 4;
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let directory = tempfile::tempdir().unwrap();
     let server = Launch::on(directory.path()).start();
     // Only refused calls: accepted ones may well take up room.

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use leasehold_testbed::{Etcd, EtcdOptions, free_port};
 
-use crate::support::{Client, Ended, Launch, PATIENCE, Server, leasehold, machine_to_itself, output_of, report, until};
+use crate::support::{
+    Client, Ended, Launch, PATIENCE, Server, leasehold, output_of, part_of_the_machine, report, until,
+};
 
 /// A cluster of one node on one member, with a lock that is held for longer than any test.
 struct Sound {
@@ -83,7 +85,7 @@ fn keys(hosts: &str, prefix: &str) -> String {
 
 #[test]
 fn a_wrong_prefix_another_number_of_partitions_or_a_copy_is_refused() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let sound = Sound::start(EtcdOptions::default());
     let hosts = sound.etcd.hosts();
     // Something else lives there.
@@ -122,7 +124,7 @@ fn a_wrong_prefix_another_number_of_partitions_or_a_copy_is_refused() {
 
 #[test]
 fn a_member_that_is_too_old_or_of_another_etcd_is_refused() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let sound = Sound::start(EtcdOptions::default());
     let other = Etcd::one();
     let both = format!("{},{}", sound.etcd.hosts(), other.hosts());
@@ -178,7 +180,7 @@ fn pump(mut from: impl Read, mut to: TcpStream, change: impl Fn(&mut [u8])) {
 
 #[test]
 fn a_user_without_permission_is_refused() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let sound = Sound::start(EtcdOptions::default());
     let hosts = sound.etcd.hosts();
     let directory = tempfile::tempdir().unwrap();
@@ -223,7 +225,7 @@ fn a_user_without_permission_is_refused() {
 #[test]
 fn a_full_etcd_is_told_of_and_nothing_is_lost() {
     const QUOTA_BYTES: u64 = 16 << 20;
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let arguments = vec!["--quota-backend-bytes".to_owned(), QUOTA_BYTES.to_string()];
     let sound = Sound::start(EtcdOptions { arguments, ..EtcdOptions::default() });
     let hosts = sound.etcd.hosts();
@@ -273,7 +275,7 @@ fn a_full_etcd_is_told_of_and_nothing_is_lost() {
 
 #[test]
 fn an_address_that_is_taken_or_leads_nowhere_is_told_of() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let sound = Sound::start(EtcdOptions::default());
     let taken = format!("127.0.0.1:{}", sound.peer_port);
     refused_with(

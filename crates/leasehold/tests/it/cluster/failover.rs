@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::world::{NODES, World};
-use crate::support::{Client, Response, gauge, machine_to_itself, report, until};
+use crate::support::{Client, Response, gauge, part_of_the_machine, report, until};
 
 /// Asks one node after the other until one answers with something else than 502 or 503.
 fn insist(addresses: &[SocketAddr], method: &str, target: &str, within: Duration) -> Response {
@@ -27,11 +27,11 @@ fn others(world: &World, n: usize) -> Vec<SocketAddr> {
     (0..NODES).filter(|other| *other != n).map(|other| world.addr(other)).collect()
 }
 
-/// A follower of any node hears of a new leader, whichever node the change was made at and whichever owns the lock; also
-/// when the owner dies meanwhile.
+/// A follower of any node hears of a new leader, whichever node the change was made at and whichever owns the lock;
+/// also when the owner dies meanwhile.
 #[test]
 fn callers_that_look_out_at_any_node_are_told() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let mut world = World::start();
     let all = all(&world);
     let within = Duration::from_secs(10);
@@ -77,7 +77,7 @@ fn spread(mut times_ms: Vec<u128>) -> String {
 /// Every node signs with the same key, and one that is rotated at a node is known at all of them.
 #[test]
 fn the_nodes_of_a_cluster_have_the_same_keys_of_proofs() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let world = World::start();
     let all: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
     let keys = |addr: &SocketAddr| {
@@ -102,8 +102,8 @@ fn the_nodes_of_a_cluster_have_the_same_keys_of_proofs() {
 /// The ttl of a lease that is not renewed.
 const LEFT_TTL: Duration = Duration::from_secs(10);
 
-/// Whether the lease that is not renewed has ended: not before its time, and not long after it. Outages are charged to no
-/// lease, and nothing else is added to it.
+/// Checks whether the lease that is not renewed has ended: not before its time, and not long after it. Outages are
+/// charged to no lease, and nothing else is added to it.
 fn has_ended(world: &World, target: &str, since: Instant, without_owner: Duration) -> bool {
     let seen = insist(&all(world), "GET", target, Duration::from_secs(10)).expect(200);
     let has_ended = seen.text("holder").is_empty() || seen.json()["is_expired"] == true;
@@ -114,15 +114,15 @@ fn has_ended(world: &World, target: &str, since: Instant, without_owner: Duratio
     has_ended
 }
 
-/// Ten owners die or stop in a row: a lease that is renewed is never lost, one that is not ends in bounded time, and the
-/// first grant after each is soon. `LEASEHOLD_CLUSTER_FAILOVERS` asks for more of them.
+/// Ten owners die or stop in a row: a lease that is renewed is never lost, one that is not ends in bounded time, and
+/// the first grant after each is soon. `LEASEHOLD_CLUSTER_FAILOVERS` asks for more of them.
 #[test]
 fn leases_live_through_ten_failovers() {
     /// Shorter than the ttl of the renewed lease, and long enough for a machine with other work.
     const PATIENCE: Duration = Duration::from_secs(40);
     /// The service time of a partition is at most so old in the store, with a beat that is late.
     const MARK_AGE_MAX: Duration = Duration::from_millis(2_500);
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let asked = std::env::var("LEASEHOLD_CLUSTER_FAILOVERS").map_or(10, |text| text.parse().unwrap());
     let failovers = asked.max(10_usize);
     let mut world = World::start();
@@ -182,10 +182,11 @@ fn leases_live_through_ten_failovers() {
     ));
 }
 
-/// A stopped owner has questions in its sockets when it wakes: what it answers is what its successor decided, or nothing.
+/// A stopped owner has questions in its sockets when it wakes: what it answers is what its successor decided, or
+/// nothing.
 #[test]
 fn a_stopped_owner_that_wakes_tells_no_old_story() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let world = World::start();
     let anywhere: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
     let took = insist(&anywhere, "POST", "/lock?job=story&client=old&ttl=2s", Duration::from_secs(10)).expect(200);
@@ -230,7 +231,7 @@ fn a_stopped_owner_that_wakes_tells_no_old_story() {
 fn a_partition_that_moves_makes_callers_wait_but_not_fail() {
     const MOVES: usize = 12;
     const CALLS: usize = 300;
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let world = World::start();
     let renew = "/lock?job=moving&client=a&ttl=30s";
     let anywhere: Vec<SocketAddr> = (0..NODES).map(|n| world.addr(n)).collect();
@@ -279,11 +280,11 @@ fn a_partition_that_moves_makes_callers_wait_but_not_fail() {
     ));
 }
 
-/// Every node is told to end and started again, one after the other, while clients work: one that tries again at another
-/// node has every call done.
+/// Every node is told to end and started again, one after the other, while clients work: one that tries again at
+/// another node has every call done.
 #[test]
 fn a_rolling_restart_fails_no_call_for_a_client_that_tries_again() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let mut world = World::start();
     let at = std::sync::Mutex::new((0..NODES).map(|n| world.addr(n)).collect::<Vec<_>>());
     let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -330,7 +331,7 @@ fn a_rolling_restart_fails_no_call_for_a_client_that_tries_again() {
 fn a_store_that_is_away_for_eight_seconds_costs_no_lease() {
     const AWAY: Duration = Duration::from_secs(8);
     const TTL: Duration = Duration::from_secs(5);
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let world = World::start_with(&["--store-timeout", "2s"]);
     let anywhere = all(&world);
     let lock = |client: &str| format!("/lock?job=through&client={client}&ttl={}s", TTL.as_secs());
@@ -372,7 +373,7 @@ fn a_store_that_is_away_for_eight_seconds_costs_no_lease() {
 #[test]
 fn an_idle_cluster_writes_a_beat_a_second_and_node() {
     const WATCHED: Duration = Duration::from_secs(30);
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let world = World::start();
     for number in 0..20 {
         let lock = format!("/lock?job=idle-{number}&client=a&ttl=10m");

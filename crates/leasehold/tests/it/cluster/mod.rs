@@ -20,7 +20,7 @@ use rustix::process::Signal;
 
 use crate::history::player::Player;
 use crate::history::{Noted, Service};
-use crate::support::{machine_to_itself, report};
+use crate::support::{part_of_the_machine, report};
 use world::{Backing, NODES, World};
 
 const FAULTS: usize = 40;
@@ -117,14 +117,14 @@ fn each_then_any(kinds: &'static [Fault], faults: usize) -> impl Iterator<Item =
 
 #[test]
 fn what_clients_of_a_cluster_hear_can_be_true() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let faults = asked("LEASEHOLD_CLUSTER_FAULTS", FAULTS, ON_ETCD.len());
     play("three etcd members", World::start(), each_then_any(&ON_ETCD, faults), OPERATIONS / FAULTS as u64);
 }
 
 #[test]
 fn what_clients_of_a_cluster_on_postgres_hear_can_be_true() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let faults = asked("LEASEHOLD_POSTGRES_FAULTS", ON_POSTGRES.len(), ON_POSTGRES.len());
     let world = World::on(Backing::Postgres(Postgres::one()));
     play("one PostgreSQL", world, each_then_any(&ON_POSTGRES, faults), POSTGRES_OPERATIONS);
@@ -133,7 +133,7 @@ fn what_clients_of_a_cluster_on_postgres_hear_can_be_true() {
 /// Nothing that was acknowledged is lost when the primary dies in mid-load and its synchronous standby is promoted.
 #[test]
 fn what_clients_hear_through_the_promotion_of_a_standby_can_be_true() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let more = asked("LEASEHOLD_POSTGRES_FAULTS", 2, 2);
     let world = World::on(Backing::Postgres(Postgres::with_standby()));
     let any = std::iter::repeat_with(|| ON_POSTGRES[rand::random_range(0..ON_POSTGRES.len())]);
@@ -325,23 +325,29 @@ fn judge(place: &str, notes: Vec<Noted>, rounds_us: &[u64], struck: &BTreeMap<Fa
     }
     // A call of unknown outcome stays possible for longer here than in one process.
     let rules = Rules { grace_us: GRACE_US, worlds_max: 200_000, asks_repeat: true };
-    let (mut answered, mut unknown, mut worlds) = (0, 0, 0);
+    let (mut answered, mut unknown, mut asked_again, mut worlds) = (0, 0, 0, 0);
     let searching = Instant::now();
     for (partition, history) in &histories {
         let searched = search(history, rules).unwrap_or_else(|contradiction| {
             let suspect = &history[contradiction.op];
             let file = std::env::temp_dir().join(format!("leasehold-cluster-history-{partition}.txt"));
             std::fs::write(&file, crate::history::about(history, suspect)).unwrap();
-            panic!("partition {partition}: {contradiction}\n{suspect:?}\nall about it is in {}", file.display());
+            panic!(
+                "partition {partition}: {contradiction}\n{suspect}\nall about it is in {}, around it:\n{}",
+                file.display(),
+                crate::history::around(history, suspect)
+            );
         });
         answered += searched.answered;
         unknown += searched.unknown;
+        asked_again += searched.asked_again;
         worlds += searched.worlds;
     }
     let kinds: Vec<String> = struck.iter().map(|(fault, times)| format!("{fault:?} {times}")).collect();
     report(format_args!(
         "cluster: {answered} answers of three nodes on {place} and {unknown} of unknown outcome, {CLIENTS} \
-         clients, {} faults ({}), {:.0} s; {worlds} worlds searched in {:.1} s in {} partitions, all of it can be true",
+         clients, {} faults ({}), {:.0} s; {worlds} worlds searched in {:.1} s in {} partitions, {asked_again} resources asked \
+         again, all of it can be true",
         struck.values().sum::<usize>(),
         kinds.join(", "),
         played.as_secs_f64(),

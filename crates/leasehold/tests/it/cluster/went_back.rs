@@ -1,6 +1,7 @@
-//! A store that went back, on real stores: a snapshot of etcd that was saved under load and is put back, and a standby of
-//! PostgreSQL that lags behind and is promoted. Nodes notice it and say so, and every token that is given out afterwards is
-//! higher than all that were given out before on the same resource, also those that no server knows of any more.
+//! A store that went back, on real stores: a snapshot of etcd that was saved under load and is put back, and a standby
+//! of PostgreSQL that lags behind and is promoted. Nodes notice it and say so, and every token that is given out
+//! afterwards is higher than all that were given out before on the same resource, also those that no server knows of
+//! any more.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use leasehold_testbed::{Etcd, Flow, Postgres, PostgresOptions};
 use rustix::process::Signal;
 
 use super::world::{Backing, NODES, World};
-use crate::support::{Client, PATIENCE, gauge, leasehold, machine_to_itself, output_of, random_uuid, report, until};
+use crate::support::{Client, PATIENCE, gauge, leasehold, output_of, part_of_the_machine, random_uuid, report, until};
 
 const POOLS: usize = 8;
 
@@ -137,7 +138,7 @@ fn loses(name: &str, mut world: World, keep: impl FnOnce(&mut World), lose: impl
 
 #[test]
 fn a_snapshot_of_etcd_that_is_put_back_under_running_nodes_is_noticed() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("snapshot");
     let world = World::on(Backing::Etcd(Etcd::one()));
@@ -146,7 +147,7 @@ fn a_snapshot_of_etcd_that_is_put_back_under_running_nodes_is_noticed() {
 
 #[test]
 fn a_promoted_standby_that_lagged_behind_is_noticed() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let options = PostgresOptions { standbys: 1, ..PostgresOptions::default() };
     let world = World::on(Backing::Postgres(Postgres::start(options)));
     let cut_off = |world: &mut World| {
@@ -163,7 +164,7 @@ fn a_promoted_standby_that_lagged_behind_is_noticed() {
 /// Where every node has ended, too, no node can know: the operator says so before the first start.
 #[test]
 fn a_snapshot_that_is_put_back_while_no_node_runs_is_told_by_the_operator() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("snapshot");
     let mut world = World::on(Backing::Etcd(Etcd::one()));

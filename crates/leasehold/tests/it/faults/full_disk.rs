@@ -14,7 +14,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use super::STORE_FAILED;
-use crate::support::{Client, Launch, Server, machine_to_itself, random_uuid, report};
+use crate::support::{Client, Launch, Server, part_of_the_machine, random_uuid, report};
 
 /// Room gets low when 64 MiB are left.
 const DISK_MIB: u64 = 96;
@@ -26,7 +26,7 @@ const METADATA_BYTES: usize = 15_000;
 
 #[test]
 fn a_disk_that_fills_up_turns_claims_away_then_ends_the_service_and_loses_nothing() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let began = Instant::now();
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

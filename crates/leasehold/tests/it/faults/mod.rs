@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use crate::kills::audit::{self, Audit};
 use crate::kills::worker::{Pool, Worker};
 use crate::kills::{WORKERS, world};
-use crate::support::{Ended, Launch, PATIENCE, Server, machine_to_itself, report};
+use crate::support::{Ended, Launch, PATIENCE, Server, part_of_the_machine, report};
 
 /// The store failed while serving (`Exit::StoreFailed`).
 const STORE_FAILED: i32 = 5;
@@ -36,7 +36,7 @@ struct Fault {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_a_sync_or_a_write_fails() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let began = Instant::now();
     let rounds: usize = std::env::var("LEASEHOLD_FAULTS").map_or(1, |text| text.parse().unwrap());
     let syncs = (1..=30).map(|nth| Fault { calls: "fsync,fdatasync", error: "EIO", nth });
@@ -56,11 +56,11 @@ fn nothing_acknowledged_is_lost_when_a_sync_or_a_write_fails() {
     assert!(while_serving >= 20 * rounds && while_starting > 0, "the faults did not meet what they were meant for");
 }
 
-/// One of them is the sync with which the database switches to its log. The database reports the failure only to a caller
-/// that asks twice, and then goes on without a log, which this store relies on.
+/// One of them is the sync with which the database switches to its log. The database reports the failure only to a
+/// caller that asks twice, and then goes on without a log, which this store relies on.
 #[test]
 fn a_sync_that_fails_while_a_database_is_made_is_noticed() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let (mut noticed, mut harmless) = (0, 0);
     for nth in 1..=14 {
         let fault = Fault { calls: "fsync,fdatasync", error: "EIO", nth };

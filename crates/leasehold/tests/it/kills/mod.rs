@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Launch, PATIENCE, Server, machine_to_itself, random_uuid, report, until};
+use crate::support::{Launch, PATIENCE, Server, part_of_the_machine, random_uuid, report, until};
 use audit::Audit;
 use worker::{Pool, Rig, Worker};
 
@@ -21,7 +21,7 @@ pub(crate) const WORKERS: usize = 16;
 
 #[test]
 fn nothing_acknowledged_is_lost_by_kills_under_load() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let kills: usize = std::env::var("LEASEHOLD_KILLS").map_or(60, |text| text.parse().unwrap());
     let began = Instant::now();
     let directory = tempfile::tempdir().unwrap();

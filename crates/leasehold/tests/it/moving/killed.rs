@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_testbed::Etcd;
 
 use super::{is_same, lend, picture, run, stop, utf8};
-use crate::support::{Launch, leasehold, machine_to_itself, report};
+use crate::support::{Launch, leasehold, part_of_the_machine, report};
 
 /// The first instant. Each of the next ones is later by a third, as it is not known how long a move takes here.
 const FIRST: Duration = Duration::from_millis(10);
@@ -38,7 +38,7 @@ fn served(data: &str, store: &str) -> (bool, bool) {
 
 #[test]
 fn a_move_that_is_killed_leaves_one_side_and_goes_on() {
-    let _machine = machine_to_itself();
+    let _machine = part_of_the_machine();
     let etcd = Etcd::one();
     let store = format!("etcd://{}/killed", etcd.hosts());
     let scratch = tempfile::tempdir().unwrap();

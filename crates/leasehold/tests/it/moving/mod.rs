@@ -1,5 +1,5 @@
-//! Moving a whole service into a cluster and back, with the real binary, real etcd and real PostgreSQL: everything that a
-//! caller can ask for is the same afterwards, and at no instant can both sides be served, however a move ends.
+//! Moving a whole service into a cluster and back, with the real binary, real etcd and real PostgreSQL: everything that
+//! a caller can ask for is the same afterwards, and at no instant can both sides be served, however a move ends.
 
 mod killed;
 

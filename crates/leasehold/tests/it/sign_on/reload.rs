@@ -101,7 +101,7 @@ fn a_mistake_is_told_and_changes_nothing() {
         it.rewrite(mistake);
         it.server.signal(Signal::HUP);
         let line = it.server.wait_for_line(told);
-        assert!(line.contains("what was in force stays"), "{line}");
+        assert!(line.contains("the one before stays in force"), "{line}");
         it.ask(Some(&member), "GET", "/v1/claims/", "").expect(200);
         it.ask(None, "GET", "/v1/claims/", "").expect(401);
     }

@@ -1,6 +1,7 @@
 //! The tools of every test here: a process, a client, and patience that ends.
 
 mod client;
+mod machine;
 mod raw_h2;
 mod server;
 mod stream;
@@ -8,10 +9,10 @@ mod wall;
 
 use std::fmt;
 use std::io::{self, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, Position, Response};
+pub(crate) use machine::{machine_to_itself, part_of_the_machine};
 pub(crate) use raw_h2::{Came, RawH2};
 pub(crate) use server::{Ended, Launch, Server, leasehold, output_of};
 pub(crate) use stream::EventStream;
@@ -36,13 +37,6 @@ pub(crate) fn until<T>(what: &str, within: Duration, mut look: impl FnMut() -> O
 pub(crate) fn report(figures: fmt::Arguments<'_>) {
     // In one piece, as tests run side by side.
     let _ = io::stderr().write_all(format!("{figures}\n").as_bytes());
-}
-
-/// Held by tests that keep the machine busy and by tests that measure time, so that they do not meet.
-pub(crate) fn machine_to_itself() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    // A test that failed while it held this says nothing about the next one.
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A fresh pool id.

@@ -187,6 +187,12 @@ impl Launch {
 }
 
 impl Server {
+    /// The address for operators, where `--admin-listen` asks for one.
+    pub(crate) fn operators(&self) -> SocketAddr {
+        let line = self.wait_for_line("admin actions are served on http://");
+        line.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

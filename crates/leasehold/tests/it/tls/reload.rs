@@ -38,7 +38,7 @@ fn a_new_certificate_is_for_new_connections_and_a_broken_one_for_none() {
         std::fs::write(&certificate, half).unwrap();
         server.signal(Signal::HUP);
         let line = server.wait_for_line(told);
-        assert!(line.contains("what was in force stays"), "{line}");
+        assert!(line.contains("the one before stays in force"), "{line}");
         assert_eq!(connect().shown(), shown_second);
         healthy(&mut kept);
     }
