@@ -1,19 +1,11 @@
 #!/usr/bin/env bash
-# The dashboard in a real browser: installs Chromium and the test's packages where they are missing, builds the binary, and runs
+# The dashboard in a real browser: installs the test's packages where they are missing, builds the binary, and runs
 # tests/browser against it. Arguments go to `node --test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
-if ! command -v chromium >/dev/null && [ -z "${CHROMIUM:-}" ]; then
-    command -v apt-get >/dev/null || { echo "please install chromium, or say where it is in CHROMIUM" >&2; exit 1; }
-    sudo=""
-    [ "$(id -u)" -eq 0 ] || sudo=sudo
-    echo "installing: chromium"
-    $sudo apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends chromium fonts-inter >/dev/null
-fi
-scripts/oidc.sh
+scripts/need.sh
 scripts/build.sh
 cd tests/browser
 # Again when the lock file changed since.

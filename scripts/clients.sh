@@ -12,6 +12,7 @@ export LEASEHOLD_CONFORMANCE_SECONDS=${LEASEHOLD_CONFORMANCE_SECONDS:-25}
 rows=${LEASEHOLD_CONFORMANCE_ROWS:-1,2,3,8,13,25,32,36}
 [ "$rows" = all ] || set -- --rows "$rows" --jobs 8 "$@"
 
+scripts/need.sh
 command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
 command -v openssl >/dev/null || { echo "please install: openssl" >&2; exit 1; }
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "please install: Python 3.11 or newer, the harness needs it" >&2; exit 1; }

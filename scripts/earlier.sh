@@ -31,6 +31,7 @@ if [ ! -d "$out" ] && [ -d "$target/debug/.fingerprint" ]; then
         -exec cp -a --reflink=auto -t "$fresh/debug/deps" {} +
     mv "$fresh" "$out"
 fi
-# Its own settings of Cargo, which are further up the tree, too.
-(cd "$source" && CARGO_TARGET_DIR=$out cargo build --locked -q -p leasehold >&2)
+# Its own settings of Cargo, which are further up the tree, too. With a test of the workspace, so that Cargo chooses the features of
+# dependencies that it chose in the build of all tests, and as much about lines and variables in them as this version has.
+(cd "$source" && CARGO_TARGET_DIR=$out CARGO_PROFILE_DEV_DEBUG=line-tables-only cargo build --locked -q --workspace --bin leasehold --test layers >&2)
 echo "$binary"

@@ -4,19 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 command -v node >/dev/null || { echo "please install: Node.js 20 or newer" >&2; exit 1; }
-missing=()
-command -v curl >/dev/null || missing+=(curl)
-command -v jq >/dev/null || missing+=(jq)
-python3 -c "import ensurepip" 2>/dev/null || missing+=(python3 python3-venv)
-[ -d /usr/lib/postgresql ] || command -v pg_config >/dev/null || missing+=(postgresql)
-if [ ${#missing[@]} -gt 0 ]; then
-    command -v apt-get >/dev/null || { echo "please install: ${missing[*]}" >&2; exit 1; }
-    sudo=""
-    [ "$(id -u)" -eq 0 ] || sudo=sudo
-    echo "installing: ${missing[*]}"
-    $sudo apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+scripts/need.sh
 
 scripts/build.sh
 scripts/build.sh -p leasehold-client --example first

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use leasehold_server::http::{Body, HttpLimits, Peer, Unsent, bind, request, serve};
+use leasehold_server::http::{Body, BodyRoom, HttpLimits, Peer, Unsent, bind, request, serve};
 use tokio::runtime::Builder;
 
 // As in the service itself.
@@ -41,14 +41,15 @@ static ANSWERED: AtomicU64 = AtomicU64::new(0);
 /// As much as the service itself allows; bodies here are far below it.
 static ROOM: LazyLock<Unsent> = LazyLock::new(|| Unsent::at_most(64 << 20));
 
-async fn answer(request: Request<Incoming>, _peer: Peer) -> Response<Body> {
+async fn answer(request: Request<Incoming>, peer: Peer) -> Response<Body> {
     let (parts, body) = request.into_parts();
     if parts.method == Method::GET {
         return Response::new(Body::from(ANSWERED.load(Ordering::Relaxed).to_string()));
     }
     ANSWERED.fetch_add(1, Ordering::Relaxed);
     // If the body cannot be read, no client waits for the answer.
-    let _ = request::read_body(request::BodyForm::default(), body, Duration::from_secs(10), &ROOM).await;
+    let room = BodyRoom { unsent: &ROOM, ip: peer.addr.ip() };
+    let _ = request::read_body(request::BodyForm::default(), body, Duration::from_secs(10), room).await;
     let mut response = Response::new(Body::from(ANSWER));
     let headers = response.headers_mut();
     headers.reserve(8);

@@ -109,8 +109,8 @@ impl Line {
         }
     }
 
-    /// Returns since when the answer was waited for, once it is complete. Bytes that the script has taken are removed from the
-    /// buffer.
+    /// Returns since when the answer was waited for, once it is complete. Bytes that the script has taken are removed
+    /// from the buffer.
     pub(super) fn hear(&mut self, now: Instant) -> Result<Option<Instant>> {
         let mut taken = 0;
         let answered = loop {

@@ -19,8 +19,8 @@ use hdrhistogram::Histogram;
 
 pub(crate) use line::{Line, connect};
 
-/// One side of the conversation on one connection. At most one request is under way, unless the script counts several callers
-/// itself: it then says since when each answer was waited for.
+/// One side of the conversation on one connection. At most one request is under way, unless the script counts several
+/// callers itself: it then says since when each answer was waited for.
 pub(crate) trait Script {
     /// Appends the next request to `out`. When time is `over` it finishes its current cycle, and begins no other.
     fn ask(&mut self, now: Instant, over: bool, out: &mut Vec<u8>) -> Ask;

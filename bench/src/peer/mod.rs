@@ -69,8 +69,8 @@ impl Contender {
         }
     }
 
-    /// As many as it is asked over at a time. A process for each of PostgreSQL's connections, or etcd's calls for each of its, would
-    /// measure this machine.
+    /// As many as it is asked over at a time. A process for each of PostgreSQL's connections, or etcd's calls for each
+    /// of its, would measure this machine.
     pub(crate) fn connections_max(self) -> u64 {
         match self {
             Contender::Postgres | Contender::Etcd | Contender::EtcdThree => 256,

@@ -23,7 +23,8 @@ pub(super) fn return_request(pool: &str) -> Vec<u8> {
     http::request("POST", &format!("/l/{pool}/return"), &format!(r#"{{"lease":"{NO_LEASE}"}}"#))
 }
 
-/// Returns whether this is the answer to a return. Earlier builds, which `--against` compares with, end it without a newline.
+/// Returns whether this is the answer to a return. Earlier builds, which `--against` compares with, end it without a
+/// newline.
 pub(super) fn is_returned(body: &[u8]) -> bool {
     body.trim_ascii_end() == br#"{"returned":true}"#
 }

@@ -1,5 +1,5 @@
-//! HTTP/2 as far as a client needs it that has many calls under way on one connection. Heads are written without compression
-//! state, and of those that come only the status is read.
+//! HTTP/2 as far as a client needs it that has many calls under way on one connection. Heads are written without
+//! compression state, and of those that come only the status is read.
 
 use std::collections::HashMap;
 

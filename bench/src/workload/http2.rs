@@ -1,5 +1,5 @@
-//! Borrow and return by many callers that share few HTTP/2 connections, as a client that multiplexes has them, beside Redis with a
-//! connection a caller.
+//! Borrow and return by many callers that share few HTTP/2 connections, as a client that multiplexes has them, beside
+//! Redis with a connection a caller.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;

@@ -33,7 +33,8 @@ def test_ctrl_c_while_waiting_leaves_nothing(server: Server, name: str) -> None:
     waiter.send_signal(signal.SIGINT)
     _, errors = waiter.communicate(timeout=10)
     assert "KeyboardInterrupt" in errors and waiter.returncode != 0
-    assert server.call("GET", f"/v1/resources/{name}")[1]["waiting"] == 0, errors
+    # The withdrawal has left; on a busy machine the service may still have it before it.
+    until(lambda: server.call("GET", f"/v1/resources/{name}")[1]["waiting"] == 0)
     server.call("PATCH", f"/v1/claims/{held['id']}/", {"status": "released"})
 
 
