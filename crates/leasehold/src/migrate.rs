@@ -203,7 +203,11 @@ async fn move_out(from: &Shared, to: &Path) -> Result<String, Failure> {
     // Before the source is touched: it may hold data, be in use, or be open to others.
     let target = match NewDirectory::begin(to) {
         Err(error @ StoreError::Taken { .. }) => {
-            return Err(Failure::usage(format!("--to: {error}; choose an empty directory")));
+            return if was_moved_out(from, to).await? {
+                Ok(format!("{} was moved to {} before; start one server with --data", from.place, to.display()))
+            } else {
+                Err(Failure::usage(format!("--to: {error}; choose an empty directory")))
+            };
         }
         target => target?,
     };
@@ -218,6 +222,13 @@ async fn move_out(from: &Shared, to: &Path) -> Result<String, Failure> {
         to.display(),
         told(&image)
     ))
+}
+
+/// Returns whether the directory has the data of this store, by a move that came to its end.
+async fn was_moved_out(from: &Shared, to: &Path) -> Result<bool, Failure> {
+    let meta = from.map().await?.meta;
+    let is_closed = matches!(&meta.stage, Stage::MovedOut(way) if way.other == name_of(to));
+    Ok(is_closed && SqliteReader::of_directory(to, PARTITION)?.secret()? == Some(meta.secret))
 }
 
 /// Writes an image as the database of one server, reads it again and compares.

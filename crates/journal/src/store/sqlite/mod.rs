@@ -7,7 +7,7 @@
 //!                     moved into the database off the commit path (`backfill`)
 //! leasehold.making    there while a database is made for the first time (`making`)
 //! leasehold.cut       there after a file was truncated under an open store (`watch`)
-//! restoring           there while a backup is put in place of all this (`staging`)
+//! restoring, placing  there while a backup is put in place of all this (`staging`)
 //! ```
 //!
 //! This file opens it; `store` works with the open database, and `watch` makes sure that the files stay where they are.
@@ -122,6 +122,7 @@ impl Opener for SqliteOpener {
         directory::make(&self.directory)?;
         let lock = DirectoryLock::acquire(&self.directory)?;
         staging::refuse_unfinished(&self.directory)?;
+        staging::clean_up(&self.directory);
         watch::refuse_cut(&self.directory)?;
         for name in [DATABASE_FILE, WAL_FILE, INDEX_FILE, LOCK_FILE] {
             directory::close_file(&self.directory.join(name))?;

@@ -2,11 +2,14 @@
 //! directory that no server starts on: never an empty one, where tokens would begin at 1 again.
 //!
 //! ```text
-//! DIR/restoring/                 made first; while it is there no server starts
-//! DIR/restoring/leasehold.db     the new one is made ready in here
-//! DIR/NAME/leasehold.db …        the old one is moved here, never deleted
-//! DIR/leasehold.db               the new one moves here, and `restoring` goes
+//! DIR/restoring/data/leasehold.db   the new one is made ready in here; nothing else was touched
+//! DIR/placing/data/leasehold.db     the same directory, renamed once the new one is whole
+//! DIR/NAME/leasehold.db …           the old one is moved here, never deleted
+//! DIR/leasehold.db                  the new one moves here, and `placing`, which has no database any more, goes
 //! ```
+//!
+//! No server starts while the new database is in one of the first two places: it would serve the old data, or begin
+//! afresh. Once it is in its own place all is done, also if the process is killed before it cleans up.
 //!
 //! Inside the directory, as it may be a mount point, which cannot be renamed.
 
@@ -18,18 +21,51 @@ use super::{DATABASE_FILE, INDEX_FILE, LOCK_FILE, WAL_FILE, directory};
 use crate::store::error::StoreError;
 
 const STAGE: &str = "restoring";
+const PLACING: &str = "placing";
 
-/// Refuses a directory in which a restore did not finish.
-pub(super) fn refuse_unfinished(directory: &Path) -> Result<(), StoreError> {
-    let stage = directory.join(STAGE);
+/// What a process that makes a new database left in a directory, if it was killed.
+#[derive(Debug, PartialEq, Eq)]
+enum Leftover {
+    /// The new database is not in its place yet. The path is the one that says so.
+    Unfinished(PathBuf),
+    /// The new database is in its place; only the empty stage is left.
+    Done,
+}
+
+fn leftover(directory: &Path) -> Option<Leftover> {
+    let (stage, placing) = (directory.join(STAGE), directory.join(PLACING));
     if stage.exists() {
-        return Err(StoreError::Damaged {
+        return Some(Leftover::Unfinished(stage));
+    }
+    if !placing.exists() {
+        return None;
+    }
+    let is_done = directory.join(DATABASE_FILE).exists() && !database_in(&placing).exists();
+    Some(if is_done { Leftover::Done } else { Leftover::Unfinished(placing) })
+}
+
+/// Refuses a directory in which a restore or a move did not finish.
+pub(super) fn refuse_unfinished(directory: &Path) -> Result<(), StoreError> {
+    match leftover(directory) {
+        None | Some(Leftover::Done) => Ok(()),
+        Some(Leftover::Unfinished(stage)) => Err(StoreError::Damaged {
             place: directory.display().to_string(),
             what: format!("a restore or a move was begun and did not come to its end ({} is there)", stage.display()),
             advice: "run leasehold restore or leasehold migrate again".to_owned(),
-        });
+        }),
     }
-    Ok(())
+}
+
+/// Removes the stage of a database that is in its place. The caller has the lock of the directory. A stage that an
+/// operator made as another user may have to stay; it does no harm.
+pub(super) fn clean_up(directory: &Path) {
+    if leftover(directory) == Some(Leftover::Done) {
+        let _ = std::fs::remove_dir_all(directory.join(PLACING));
+    }
+}
+
+fn database_in(stage: &Path) -> PathBuf {
+    stage.join("data").join(DATABASE_FILE)
 }
 
 /// A place to prepare the new database in. It is removed when this is dropped before the database was put in place.
@@ -46,13 +82,19 @@ impl Staging {
     pub(crate) fn begin(directory: &Path) -> Result<Self, StoreError> {
         directory::make(directory)?;
         let lock = DirectoryLock::acquire(directory)?;
+        clean_up(directory);
         let stage = directory.join(STAGE);
         let failed = |error| StoreError::failed(format!("making {}", stage.display()), error);
-        // Left by a restore that did not finish, or by one that was about to clean up.
-        let is_past_return = stage.exists();
-        if is_past_return {
+        let left = leftover(directory);
+        if let Some(Leftover::Unfinished(found)) = &left {
+            if *found != stage {
+                std::fs::rename(found, &stage).map_err(failed)?;
+                directory::sync(directory)?;
+            }
             std::fs::remove_dir_all(stage.join("data")).or_else(not_there).map_err(failed)?;
         }
+        // The old database is the first file to be moved aside, so where there is one nothing was touched.
+        let is_past_return = left.is_some() && !directory.join(DATABASE_FILE).exists();
         directory::make(&stage.join("data"))?;
         Ok(Staging { directory: directory.to_owned(), stage, is_past_return, _lock: lock })
     }
@@ -68,7 +110,7 @@ impl Staging {
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.data().join(DATABASE_FILE)
+        database_in(&self.stage)
     }
 
     /// Copies a backup in and makes it private to its owner, whatever its mode was before.
@@ -91,6 +133,7 @@ impl Staging {
         for path in [self.database(), self.directory.join(LOCK_FILE)] {
             directory::give_to_owner(&path, &self.directory)?;
         }
+        self.begin_placing()?;
         if self.is_taken() {
             let aside = self.directory.join(aside);
             directory::make(&aside)?;
@@ -112,6 +155,15 @@ impl Staging {
         directory::sync(&self.directory)?;
         self.is_past_return = false;
         self.clear()?;
+        directory::sync(&self.directory)
+    }
+
+    /// Says durably that the new database is whole, and that the old one may be touched from here on.
+    fn begin_placing(&mut self) -> Result<(), StoreError> {
+        let to = self.directory.join(PLACING);
+        std::fs::rename(&self.stage, &to)
+            .map_err(|error| StoreError::failed(format!("renaming {}", self.stage.display()), error))?;
+        self.stage = to;
         directory::sync(&self.directory)
     }
 

@@ -2,12 +2,10 @@
 //! directory that no server starts on; never one in which a server would begin afresh, as tokens would then begin
 //! again.
 
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use super::{Borrower, check, done, run, utf8};
-use crate::support::{Ended, Launch, leasehold, output_of, part_of_the_machine, report};
+use crate::support::{Ended, Launch, is_killed_at, part_of_the_machine, report};
 
 /// The system calls at which it is killed, at each of the first so many. All calls that change names, and some that
 /// write files that have no final name yet.
@@ -54,7 +52,7 @@ fn a_restore_that_is_killed_leaves_the_old_the_new_or_what_nobody_starts_on() {
         for nth in 1..=most {
             let data = scratch.path().join(format!("{call}-{nth}"));
             copy_directory(&old, &data);
-            if !is_killed(&backup, &data, call, nth) {
+            if !is_killed_at(&["restore", "--force", "--from", utf8(&backup), "--data", utf8(&data)], call, nth) {
                 assert!(nth > 1, "{call} is not called at all");
                 break;
             }
@@ -75,21 +73,7 @@ fn a_restore_that_is_killed_leaves_the_old_the_new_or_what_nobody_starts_on() {
          no server starts on; repeated, each was whole",
         olds + news + unfinished,
     ));
-    assert!(olds > 0 && unfinished > 10, "{olds} {news} {unfinished}");
-}
-
-/// Restores, killed when it makes this call for the nth time. False when it came to its end before that.
-fn is_killed(backup: &Path, data: &Path, call: &str, nth: usize) -> bool {
-    let mut command = Command::new("strace");
-    // Not with --seccomp-bpf, which injects no signals.
-    command.args(["-D", "-f", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"]);
-    command.arg(format!("inject={call}:signal=KILL:when={nth}"));
-    command.arg(leasehold().get_program()).args(["restore", "--force", "--from", utf8(backup), "--data", utf8(data)]);
-    let output = output_of(&mut command);
-    let is_killed = output.status.signal() == Some(9);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(is_killed || output.status.success(), "{call} {nth}: {}: {said}", output.status);
-    is_killed
+    assert!(olds > 0 && news > 0 && unfinished > 10, "{olds} {news} {unfinished}");
 }
 
 /// A server's reading of the directory, and that `check` agrees.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold_testbed::Etcd;
 
-use super::{is_same, lend, picture, run, stop, utf8};
-use crate::support::{Launch, leasehold, part_of_the_machine, report};
+use super::{done, is_same, lend, picture, run, stop, utf8};
+use crate::support::{Launch, is_killed_at, leasehold, part_of_the_machine, report};
 
 /// The first instant. Each of the next ones is later by a third, as it is not known how long a move takes here.
 const FIRST: Duration = Duration::from_millis(10);
@@ -66,9 +66,8 @@ fn a_move_that_is_killed_leaves_one_side_and_goes_on() {
                 break;
             }
         }
-        // Whatever was left, once more comes to the end; of a directory that has its data by now it says so.
-        let (code, _, said) = run(args);
-        assert!(code == Some(0) || said.contains("there is data in"), "{said}");
+        // Whatever was left, once more comes to the end, or says that it was there before.
+        done(args);
     }
     let server = Launch::on(&back).start();
     is_same(&before, &picture(&server, &lent));
@@ -78,4 +77,46 @@ fn a_move_that_is_killed_leaves_one_side_and_goes_on() {
     // A fast machine leaves few instants in which to kill it.
     assert!(found.iter().all(|of| of[0] + of[1] + of[2] > 1), "{found:?}");
     stop(server);
+}
+
+/// The calls that change names in a data directory, and those that make them durable.
+const CALLS: [&str; 4] = ["mkdir", "rename", "unlinkat", "fsync"];
+
+#[test]
+fn a_move_out_that_is_killed_at_any_change_of_names_goes_on() {
+    let _machine = part_of_the_machine();
+    let etcd = Etcd::one();
+    let store = format!("etcd://{}/names", etcd.hosts());
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, back) = (scratch.path().join("data"), scratch.path().join("back"));
+    let server = Launch::on(&data).start();
+    let lent = lend(&server);
+    let before = picture(&server, &lent);
+    stop(server);
+    done(&["migrate", "--from", utf8(&data), "--to", &store]);
+
+    let args = ["migrate", "--from", &store, "--to", utf8(&back)];
+    let (mut killed, mut whole) = (0, 0);
+    for call in CALLS {
+        for nth in 1.. {
+            if !is_killed_at(&args, call, nth) {
+                assert!(nth > 1, "{call} is not called at all");
+                break;
+            }
+            let (in_directory, in_store) = served(utf8(&back), &store);
+            assert!(!(in_directory && in_store), "both sides could be served, killed at {call} {nth}");
+            killed += 1;
+            whole += usize::from(in_directory);
+            done(&args);
+            assert_eq!(run(&["check", "--data", utf8(&back)]).0, Some(0), "killed at {call} {nth}");
+            std::fs::remove_dir_all(&back).unwrap();
+        }
+        std::fs::remove_dir_all(&back).unwrap();
+    }
+    done(&args);
+    let server = Launch::on(&back).start();
+    is_same(&before, &picture(&server, &lent));
+    stop(server);
+    report(format_args!("moving: killed at {killed} changes of names, {whole} times with all in the directory"));
+    assert!(whole > 0 && whole < killed, "{whole} of {killed}");
 }

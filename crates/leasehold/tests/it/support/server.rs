@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -81,6 +82,21 @@ pub(crate) fn output_of(command: &mut Command) -> Output {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.wait_with_output().unwrap()
+}
+
+/// Runs a command of the binary and kills it when it makes this system call for the nth time. False when it came to its
+/// end before that.
+pub(crate) fn is_killed_at(args: &[&str], call: &str, nth: usize) -> bool {
+    let mut command = Command::new("strace");
+    // Not with --seccomp-bpf, which injects no signals.
+    command.args(["-D", "-f", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"]);
+    command.arg(format!("inject={call}:signal=KILL:when={nth}"));
+    command.arg(leasehold().get_program()).args(args);
+    let output = output_of(&mut command);
+    let is_killed = output.status.signal() == Some(9);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(is_killed || output.status.success(), "{call} {nth}: {}: {said}", output.status);
+    is_killed
 }
 
 impl Launch {
