@@ -17,7 +17,7 @@ use crate::reply::{Heard, Reply};
 use crate::request::Request;
 use crate::table::Released;
 use crate::transport::{Address, EventStream, Manner, TlsFiles, TokenSource, Transport, refusal};
-use crate::worker::{Held, Offer, Worker, give_back, renew_once};
+use crate::worker::{Offer, Worker, give_back, hold, renew_once};
 
 /// Where a service is when nothing says otherwise.
 pub const DEFAULT_URL: &str = "http://127.0.0.1:8080";
@@ -108,7 +108,7 @@ impl Client {
         let (max_hold, tells_renewals) = (request.longest(), request.tells_renewals());
         let offer = Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals };
         let core = Arc::clone(&self.worker.core);
-        let held = self.worker.spawn(async move { Held::begin(&core, offer) })?.await;
+        let held = self.worker.spawn(async move { hold(&core, offer) })?.await;
         Ok(Lease::new(held.map_err(|_| Error::Closed)?, Arc::clone(&self.worker)))
     }
 

@@ -10,7 +10,7 @@ use crate::code::Code;
 use crate::faces::ended::EndedError;
 use crate::faces::{self, Audience, Endpoint, endpoints};
 use crate::http::{ErrorBody, router};
-use crate::openapi::{Schema, Tag, common};
+use crate::openapi::{Schema, Tag, common, header};
 use crate::settings::Settings;
 
 /// The methods that OpenAPI 3.1 has a place for.
@@ -65,7 +65,7 @@ pub fn document(audience: Audience, settings: &Settings) -> Value {
         "components": {
             "schemas": schemas(settings),
             "parameters": common::parameters(),
-            "headers": common::headers(),
+            "headers": header::headers(),
             "responses": common::responses(),
             "securitySchemes": common::security_schemes(),
         },

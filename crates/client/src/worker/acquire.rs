@@ -8,52 +8,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::held::{Held, Offer, OnNotice};
-use super::progress::{self, OnProgress};
+use super::held::{Held, Offer};
 use super::seek::{Seek, Sought, seek};
-use super::{Core, factor, settle};
+use super::wish::Wish;
+use super::{Core, factor, keep, progress, settle};
 use crate::clock::Moment;
-use crate::dialect::{Ask, Target};
 use crate::error::Error;
 use crate::terms::backoff;
-
-/// The wish of a caller.
-#[derive(Clone)]
-pub(crate) struct Wish {
-    pub(crate) target: Target,
-    /// The first part of a lock's client.
-    pub(crate) who: String,
-    pub(crate) ttl: Duration,
-    /// In all; none is for ever, zero asks once.
-    pub(crate) timeout: Option<Duration>,
-    /// How long one call waits.
-    pub(crate) round: Duration,
-    /// Gives up when the service was not reached at all for so long.
-    pub(crate) unreachable_after: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) persists: bool,
-    pub(crate) on_progress: Option<OnProgress>,
-    pub(crate) on_notice: Option<OnNotice>,
-    /// Renewals are told, too.
-    pub(crate) tells_renewals: bool,
-}
-
-impl Wish {
-    pub(super) fn asks_once(&self) -> bool {
-        self.timeout == Some(Duration::ZERO)
-    }
-
-    fn ask(&self) -> Ask {
-        Ask {
-            target: self.target.clone(),
-            name: format!("{:032x}", rand::random::<u128>()),
-            who: self.who.clone(),
-            ttl: self.ttl,
-            // The same in every call of this acquisition, as it is part of what the key stands for.
-            wait: self.timeout.map_or(self.round, |timeout| timeout.min(self.round)),
-        }
-    }
-}
 
 /// Runs until a lease is held, or it failed; ends early when `given_up` resolves.
 pub(crate) async fn acquire(
@@ -79,7 +40,7 @@ pub(crate) async fn acquire(
         match sought {
             Sought::Granted { grant, terms } => {
                 let Wish { ttl, max_hold, persists, on_notice, tells_renewals, .. } = wish;
-                return Ok(Held::begin(
+                return Ok(keep::hold(
                     &core,
                     Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals },
                 ));

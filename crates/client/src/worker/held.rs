@@ -66,8 +66,8 @@ impl fmt::Debug for Held {
 }
 
 impl Held {
-    /// Begins to renew. On the worker's thread.
-    pub(crate) fn begin(core: &Arc<Core>, offer: Offer) -> Arc<Held> {
+    /// A lease that is not renewed yet. On the worker's thread.
+    pub(super) fn new(offer: Offer) -> Held {
         let Offer { grant, terms, ttl, max_hold, persists, on_notice, tells_renewals } = offer;
         let hold_until = max_hold.map(|span| terms.sent_at + span);
         let watch = Watch::new(terms, super::factor()).holding_until(hold_until).persisting(persists);
@@ -82,7 +82,7 @@ impl Held {
             });
             sender
         });
-        let held = Arc::new(Held {
+        Held {
             id: grant.id,
             token: grant.token,
             slot: grant.slot,
@@ -95,11 +95,12 @@ impl Held {
             tells_renewals,
             renewer: Mutex::new(None),
             released: OnceCell::new(),
-        });
-        let renewer = tokio::spawn(super::keep::keep(Arc::clone(core), Arc::downgrade(&held)));
-        *held.renewer.lock().unwrap_or_else(PoisonError::into_inner) = Some(renewer);
-        core.remember(&held);
-        held
+        }
+    }
+
+    /// Its renewal ends with it.
+    pub(super) fn set_renewer(&self, renewer: JoinHandle<()>) {
+        *self.renewer.lock().unwrap_or_else(PoisonError::into_inner) = Some(renewer);
     }
 
     pub(crate) fn watch(&self) -> MutexGuard<'_, Watch> {

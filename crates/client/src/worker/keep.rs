@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::held::Held;
+use super::held::{Held, Offer};
 use super::{Core, factor};
 use crate::clock::Moment;
 use crate::dialect::{Id, Match};
@@ -40,8 +40,16 @@ pub(super) enum Meaning {
     },
 }
 
+/// Begins to renew. On the worker's thread.
+pub(crate) fn hold(core: &Arc<Core>, offer: Offer) -> Arc<Held> {
+    let held = Arc::new(Held::new(offer));
+    held.set_renewer(tokio::spawn(keep(Arc::clone(core), Arc::downgrade(&held))));
+    core.remember(&held);
+    held
+}
+
 /// Holds its lease weakly, so that a lease that was dropped is renewed no further.
-pub(super) async fn keep(core: Arc<Core>, held: Weak<Held>) {
+async fn keep(core: Arc<Core>, held: Weak<Held>) {
     let mut attempt: Option<Attempt> = None;
     let mut is_fresh = false;
     loop {

@@ -13,6 +13,7 @@ mod progress;
 mod release;
 mod seek;
 mod settle;
+mod wish;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,11 +23,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
-pub(crate) use acquire::{Wish, acquire};
+pub(crate) use acquire::acquire;
 pub(crate) use held::{Held, Notice, Offer};
-pub(crate) use keep::renew_once;
-pub use progress::Progress;
+pub(crate) use keep::{hold, renew_once};
 pub(crate) use release::give_back;
+pub use wish::Progress;
+pub(crate) use wish::Wish;
 
 use crate::clock::LeaseClock;
 use crate::error::Error;

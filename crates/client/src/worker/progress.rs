@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Core;
 use super::seek::Seek;
+use super::wish::{OnProgress, Progress};
 use crate::dialect::Look;
 use crate::reply::Heard;
 use crate::transport::Manner;
@@ -15,25 +16,6 @@ use crate::transport::Manner;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(1);
-
-/// How the wait goes. Parts that the service does not tell are absent.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// Since the call.
-    pub elapsed: Duration,
-    /// How often the place in the queue was lost, so that the caller stands at its end again.
-    pub places_lost: u32,
-    /// 1 is next.
-    pub queue_position: Option<u64>,
-    /// The holders.
-    pub holders: Vec<String>,
-    /// How many wait.
-    pub waiting: Option<u64>,
-    /// When it may be free, by the service's guess.
-    pub eta: Option<Duration>,
-}
-
-pub(crate) type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Never ends by itself.
 pub(super) async fn tell(core: Arc<Core>, seek: Arc<Seek>, on_progress: Option<OnProgress>) {

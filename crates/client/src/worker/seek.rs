@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::acquire::Wish;
 use super::keep::{Meaning, renew};
+use super::wish::Wish;
 use super::{Core, factor};
 use crate::clock::Moment;
 use crate::dialect::{Ask, Grant, KEEP, Kind, claim_round};
@@ -221,7 +221,7 @@ async fn seek_place(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
                 }
             }
             (Asked::Granted | Asked::Waiting, _) => {
-                return Sought::Failed(super::settle::strange(&heard));
+                return Sought::Failed(strange(&heard));
             }
         }
     }
@@ -276,7 +276,7 @@ async fn seek_claim(core: &Arc<Core>, wish: &Wish, seek: &Arc<Seek>) -> Sought {
                 failures += 1;
                 sleep(pause(again.pause, failures)).await;
             }
-            (Asked::Granted | Asked::Waiting, _) => return Sought::Failed(super::settle::strange(&heard)),
+            (Asked::Granted | Asked::Waiting, _) => return Sought::Failed(strange(&heard)),
         }
     }
 }
@@ -354,5 +354,17 @@ fn waits_behind(ask: &Ask, reply: &Reply) -> Holder {
         name: look.holders.first().cloned(),
         reason: "others hold it".into(),
         request_id: reply.request_id.clone(),
+    }
+}
+
+/// An answer that no call of ours can have.
+fn strange(heard: &Heard) -> Error {
+    match heard {
+        Heard::Reply(reply) => Error::Protocol(reply.trouble()),
+        Heard::NotSent(trouble)
+        | Heard::WrongHost(trouble)
+        | Heard::Tls(trouble)
+        | Heard::OtherService(trouble)
+        | Heard::Unknown { trouble, .. } => Error::Unavailable(trouble.clone()),
     }
 }

@@ -10,7 +10,6 @@ use super::release::give_back;
 use super::seek::Seek;
 use super::{Core, SETTLE, factor};
 use crate::dialect::{Ask, Call, Kind};
-use crate::error::Error;
 use crate::reply::{Heard, Reply};
 use crate::terms::backoff;
 use crate::transport::Manner;
@@ -71,16 +70,4 @@ async fn find(core: &Core, call: &Call) -> Option<Reply> {
         }
     }
     None
-}
-
-/// An answer that no call of ours can have.
-pub(super) fn strange(heard: &Heard) -> Error {
-    match heard {
-        Heard::Reply(reply) => Error::Protocol(reply.trouble()),
-        Heard::NotSent(trouble)
-        | Heard::WrongHost(trouble)
-        | Heard::Tls(trouble)
-        | Heard::OtherService(trouble)
-        | Heard::Unknown { trouble, .. } => Error::Unavailable(trouble.clone()),
-    }
 }

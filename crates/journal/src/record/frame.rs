@@ -4,11 +4,8 @@ use leasehold_engine::planted;
 
 use super::bytes::Reader;
 use super::error::{Flaw, RecordError};
+use super::numbers::FORMAT_VERSION;
 
-/// The newest version that this build writes. It reads this version and all earlier ones. Version 2 added places that
-/// are kept, version 3 the principals of locks, version 4 the particulars of claims, labels and past holds of
-/// resources, version 5 the fittings of resources; each has everything that the version before it has.
-pub const FORMAT_VERSION: u16 = 5;
 /// The version of a record that has nothing of a newer one: nodes and servers of an earlier release read it, too.
 const PLAIN_VERSION: u16 = 4;
 

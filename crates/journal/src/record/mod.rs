@@ -25,4 +25,4 @@ mod parts;
 pub use batch::{Batch, BatchHeader, BatchReader, BatchWriter, DecodedBatch, decode_batch};
 pub use chunk::{CHUNK_BYTES, ChunkHeader, ChunkReader, ChunkWriter, DecodedChunk, decode_chunk};
 pub use error::{Flaw, RecordError};
-pub use frame::FORMAT_VERSION;
+pub use numbers::FORMAT_VERSION;

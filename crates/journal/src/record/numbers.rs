@@ -1,6 +1,11 @@
 //! Every number that stands for a variant in a record. They are on the disks of users: a number is never changed and
 //! never reused, even when its variant is gone. New variants take the next free number.
 
+/// The newest version that this build writes. It reads this version and all earlier ones. Version 2 added places that
+/// are kept, version 3 the principals of locks, version 4 the particulars of claims, labels and past holds of
+/// resources, version 5 the fittings of resources; each has everything that the version before it has.
+pub const FORMAT_VERSION: u16 = 5;
+
 /// Numbers of `Change`. They share their byte with the three flags below, hence at most 31.
 pub(super) mod change {
     pub(in crate::record) const MARKED: u8 = 1;

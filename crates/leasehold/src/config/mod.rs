@@ -13,6 +13,7 @@ mod args;
 #[cfg(test)]
 mod fuzz;
 pub(crate) mod keys;
+mod near;
 mod policy;
 mod print;
 mod section;

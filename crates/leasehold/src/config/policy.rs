@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use leasehold_auth::Action;
+use leasehold_auth::identity::check_name;
 use leasehold_auth::limits::{CallerLimits, RequestRate};
 use leasehold_auth::policy::{Resources, Rule, Subject};
 use leasehold_engine::Kind;
 
 use super::ConfigError;
 use super::section::Section;
-use super::sign_on::read_name;
 
 pub(super) fn rule(section: &Section<'_>) -> Result<Rule, ConfigError> {
     let actions = actions(section)?;
@@ -21,7 +21,7 @@ pub(super) fn rule(section: &Section<'_>) -> Result<Rule, ConfigError> {
     let subjects = section.list("subjects", "a list of names, *, authenticated or anonymous", |text| {
         read_name(text).map(|name| Subject::parse(&name))
     })?;
-    let groups = super::sign_on::names(section, "groups")?;
+    let groups = names(section, "groups")?;
     let kinds_rule = "a list of pool, claim, lock";
     let kinds = section.list("kinds", kinds_rule, |text| {
         Kind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or("is none of these")
@@ -88,4 +88,13 @@ pub(super) fn limits(section: &Section<'_>) -> Result<CallerLimits, ConfigError>
         return Err(section.missing("requests_per_second", "as it has burst"));
     }
     Ok(limits)
+}
+
+/// The names of principals or groups.
+pub(super) fn names(section: &Section<'_>, key: &'static str) -> Result<Vec<Arc<str>>, ConfigError> {
+    Ok(section.list(key, "a list of names", read_name)?.unwrap_or_default())
+}
+
+pub(super) fn read_name(text: &str) -> Result<Arc<str>, &'static str> {
+    check_name(text).map(|()| text.into())
 }

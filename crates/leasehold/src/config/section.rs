@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::ConfigError;
 use super::keys::{read_duration, read_integer};
-use super::sources::nearest;
+use super::near::nearest;
 
 /// The file a table is in.
 #[derive(Clone, Copy, Debug)]

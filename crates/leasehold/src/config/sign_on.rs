@@ -2,13 +2,11 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
 
 use http::{HeaderName, Uri};
 use jiff::{Timestamp, civil};
 use leasehold_auth::bearer::{ClaimPath, Expected};
 use leasehold_auth::certificate::{CertificateSettings, NameFrom};
-use leasehold_auth::identity::check_name;
 use leasehold_auth::introspect::IntrospectionSettings;
 use leasehold_auth::jwks::{KeySource, RingSettings};
 use leasehold_auth::proxy::{Preset, ProxySettings};
@@ -19,7 +17,7 @@ use leasehold_auth::{Policy, SignOnSettings};
 
 use super::ConfigError;
 use super::keys;
-use super::policy;
+use super::policy::{self, names, read_name};
 use super::section::Section;
 
 const S_US: u64 = 1_000_000;
@@ -269,10 +267,6 @@ fn secret(
     }
 }
 
-pub(super) fn names(section: &Section<'_>, key: &'static str) -> Result<Vec<Arc<str>>, ConfigError> {
-    Ok(section.list(key, "a list of names", read_name)?.unwrap_or_default())
-}
-
 fn claim(section: &Section<'_>, key: &'static str, default: &str) -> Result<ClaimPath, ConfigError> {
     let rule = "the name of a claim, such as sub or realm_access.roles";
     let claim =
@@ -282,10 +276,6 @@ fn claim(section: &Section<'_>, key: &'static str, default: &str) -> Result<Clai
 
 fn prefix(section: &Section<'_>, key: &'static str) -> Result<String, ConfigError> {
     Ok(section.text(key, "text")?.unwrap_or_default())
-}
-
-pub(super) fn read_name(text: &str) -> Result<Arc<str>, &'static str> {
-    check_name(text).map(|()| text.into())
 }
 
 /// An address with a host. Plain HTTP only where no third party can listen in, or where the operator allows it.

@@ -11,9 +11,8 @@ use leasehold_engine::{Command, Reply, Token};
 use leasehold_journal::Denial;
 use tokio::time::{Instant, sleep_until};
 
-use super::routes::Topic;
 use super::show;
-use super::wire::LockState;
+use super::wire::{LockState, Topic};
 use crate::code::Code;
 use crate::faces::{Service, ask, unserved};
 use crate::http::{Body, Problem, RequestId};

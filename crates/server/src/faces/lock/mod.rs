@@ -26,8 +26,8 @@ use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
 use crate::response;
 use crate::settings::Settings;
-use routes::{Aim, Call, Endpoint, Proving, Topic};
-use wire::LockState;
+use routes::{Aim, Call, Endpoint, Proving};
+use wire::{LockState, Topic};
 
 pub(crate) struct Lock;
 

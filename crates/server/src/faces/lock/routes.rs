@@ -8,7 +8,7 @@ use leasehold_engine::{Acquire, Command, Options, Patience, Quota, Renewal, Reso
 use leasehold_journal::Request;
 
 use super::lookout::{LastSeen, Watching};
-use super::wire::LockState;
+use super::wire::{LockState, Topic};
 use crate::duration::{Cut, parse_go};
 use crate::faces::header::seconds_us;
 use crate::faces::{Received, Rows, fittings, fresh_claim_id, idempotency_key, key_name, proving};
@@ -67,14 +67,6 @@ pub(super) struct Proving {
     /// Of the grant of this token alone.
     pub(super) token: Option<Token>,
     pub(super) audience: Box<str>,
-}
-
-/// The parts of the call that the answer needs.
-#[derive(Debug)]
-pub(super) struct Topic {
-    pub(super) job: Arc<str>,
-    /// It asked for more time than it may have.
-    pub(super) clamped: bool,
 }
 
 pub(super) fn parse(endpoint: Endpoint, received: &Received<'_>) -> Result<Call, Problem> {

@@ -1,6 +1,7 @@
 //! Locks as JSON: the shapes of answers, from which their bytes and their schemas come.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use leasehold_engine::{LockHolder, LockNews, LockView, Moment, PlaceView, Reply, Time};
 use schemars::JsonSchema;
@@ -13,6 +14,14 @@ use crate::http::json::to_bytes;
 use crate::http::json::value::{FencingToken, Fixed, FloatSeconds, May, Rfc3339};
 
 const ERRORS: [&str; 3] = ["lock held by another client", "grace period active", "the lock is paused"];
+
+/// The parts of the call that the answer needs.
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) job: Arc<str>,
+    /// It asked for more time than it may have.
+    pub(super) clamped: bool,
+}
 
 /// The holder and its time.
 #[derive(Debug, Serialize, JsonSchema)]

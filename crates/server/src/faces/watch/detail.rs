@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::list::fitting;
-use super::routes::{asked_of, resolve};
+use super::lookup::{asked_of, resolve};
 use super::wire::{Event, History};
 use crate::driver::Handle;
 use crate::faces::fittings::{self, OutOfService, Paused};

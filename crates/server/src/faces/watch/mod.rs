@@ -3,6 +3,7 @@
 
 mod detail;
 mod list;
+mod lookup;
 mod openapi;
 mod reader;
 mod routes;

@@ -4,20 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
 use leasehold_engine::Effect;
 use leasehold_journal::Position;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use super::subscription::{Filter, Subscription};
+use super::subscription::{Filter, OneResource, Subscription};
 use super::wire;
 use crate::auth::Standing;
-use crate::driver::Stamp;
-use crate::http::Share;
-use crate::limits::{HEARTBEAT, PIECE_MAX};
+use crate::code::Code;
+use crate::driver::{Handle, Stamp};
+use crate::http::{Body, Problem, RequestId, Share};
+use crate::limits::{HEARTBEAT, PIECE_MAX, READERS_MAX};
+use crate::response;
 use crate::watch::bookmark::{Bookmark, EventPlace};
+use crate::watch::key::PublicKey;
 use crate::watch::ring::{FellBehind, Resume};
 use crate::watch::{Observer, Placed, SCAN_MAX, in_time};
+
+/// Tells a proxy in front that the stream is not to be gathered up.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Between two looks at whether a reader would still be let in.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
@@ -62,6 +70,29 @@ enum Stage {
     Greeting(Bytes),
     Reading,
     Over,
+}
+
+/// Begins to send events, and goes on until the reader leaves.
+pub(crate) fn answer(
+    observer: &Arc<Observer>,
+    driver: &Handle,
+    subscription: Subscription,
+    id: &RequestId,
+) -> Result<Response<Body>, Problem> {
+    let resource = match &subscription.filter.resource {
+        Some(OneResource::Key(PublicKey::Named(resource))) => Some(resource),
+        _ => None,
+    };
+    let heads: Vec<Stamp> = driver.heads_of(resource).collect();
+    let Some(reader) = EventReader::new(observer, subscription, &heads) else {
+        let reason = format!("the limit of {READERS_MAX} readers of events is reached");
+        return Err(Problem::unavailable(reason, 1).coded(Code::Overloaded));
+    };
+    let mut response = response::empty(StatusCode::OK, id);
+    *response.body_mut() = Body::stream(reader, EventReader::next);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    Ok(response)
 }
 
 impl EventReader {

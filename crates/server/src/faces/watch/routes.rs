@@ -10,11 +10,12 @@ use serde::Serialize;
 
 use super::detail::HistoryQuery;
 use super::list::List;
+use super::lookup::{asked_of, no_such_resource, resolve};
 use super::subscription::{self, Subscription, known_kind};
-use super::{detail, list, series, service};
+use super::{detail, list, reader, series, service};
 use crate::code::Code;
 use crate::driver::Handle;
-use crate::faces::{Envelope, Received, Rows, Service, ask, parse_uuid, unserved};
+use crate::faces::{Received, Rows, Service, parse_uuid};
 use crate::http::json::{self, shown, to_bytes};
 use crate::http::query::Query;
 use crate::http::{Body, Problem, RequestId};
@@ -113,11 +114,6 @@ fn key_in_path(received: &Received<'_>) -> Result<PublicKey, Problem> {
     PublicKey::parse(&received.params.decoded("key")?).ok_or_else(no_such_resource)
 }
 
-fn no_such_resource() -> Problem {
-    let reason = "no such resource; a key is claim:NAME, lock:JOB or pool:DIGEST";
-    Problem::new(StatusCode::NOT_FOUND, reason).coded(Code::NoSuchResource)
-}
-
 fn fence(query: &Query<'_>) -> Result<Call, Problem> {
     query.refuse_unknown(&["kind", "resource", "token"])?;
     let required = |name: &'static str, what: &str| {
@@ -166,7 +162,7 @@ pub(crate) async fn answer(
             Ok(response::json(StatusCode::OK, id, service::answer(observer, store, driver.wall())))
         }
         Call::FindPool(pool) => find_pool(observer, driver, pool, id).await,
-        Call::Events(subscription) => subscription::answer(observer, driver, subscription, id),
+        Call::Events(subscription) => reader::answer(observer, driver, subscription, id),
         Call::Revoke(key, which) => {
             let Some(resource) = resolve(observer, driver, &key).await? else {
                 return Ok(response::json(StatusCode::OK, id, to_bytes(&Revoked { revoked: false })));
@@ -224,36 +220,4 @@ async fn find_pool(
     })?;
     let body = to_bytes(&PoolKey { key: format!("pool:{}", observer.digester().remember(pool)) });
     Ok(envelope.positioned(response::json(StatusCode::OK, id, body)))
-}
-
-/// Asks the engine. It can only refuse because it does not know the resource.
-pub(super) async fn asked_of<'a>(
-    driver: &Handle,
-    command: Command,
-    id: &'a RequestId,
-) -> Result<(Envelope<'a>, Reply), Problem> {
-    let (envelope, answer) = ask(driver, command.into(), id).await;
-    match answer {
-        Ok(answer) => Ok((envelope, answer)),
-        Err(denial) => {
-            let refusal = unserved(denial)?;
-            assert_eq!(refusal, leasehold_engine::Refusal::NoSuchResource, "a read is refused for no other reason");
-            Err(no_such_resource())
-        }
-    }
-}
-
-/// The resource a key stands for. A pool that no caller asked for lately is looked for among all pools.
-pub(super) async fn resolve(
-    observer: &Observer,
-    driver: &Handle,
-    key: &PublicKey,
-) -> Result<Option<ResourceKey>, Problem> {
-    match key {
-        PublicKey::Named(resource) => Ok(Some(resource.clone())),
-        PublicKey::Pool(digest) => match observer.digester().recall(*digest) {
-            Some(pool) => Ok(Some(ResourceKey::Pool(pool))),
-            None => list::find_pool(observer, driver, *digest).await,
-        },
-    }
 }

@@ -1,31 +1,22 @@
 //! `GET /v1/events` and its parameters: which events, and from where on.
 
-use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, Response};
+use std::net::IpAddr;
+
+use http::HeaderMap;
+use http::header::HeaderName;
 use leasehold_auth::policy::Sight;
 use leasehold_engine::{Effect, Kind, ResourceKey};
-use std::net::IpAddr;
-use std::sync::Arc;
 
-use super::reader::EventReader;
 use crate::auth::Standing;
-use crate::code::Code;
-use crate::driver::{Handle, Stamp};
 use crate::faces::{Received, Service, parse_uuid};
+use crate::http::Problem;
 use crate::http::json::shown;
 use crate::http::query::Query;
-use crate::http::{Body, Problem, RequestId};
-use crate::limits::READERS_MAX;
-use crate::response;
-use crate::watch::Observer;
 use crate::watch::bookmark::Bookmark;
 use crate::watch::digest::Digester;
 use crate::watch::key::{PublicKey, parse_kind};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Tells a proxy in front that the stream is not to be gathered up.
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The subscription of a reader.
 #[derive(Debug)]
@@ -121,26 +112,4 @@ fn last_seen(headers: &HeaderMap, query: &Query<'_>) -> Result<Option<Bookmark>,
             format!("last_event_id must be the id of an event, such as 1.42, got {}", shown(text)),
         )
     })
-}
-
-pub(crate) fn answer(
-    observer: &Arc<Observer>,
-    driver: &Handle,
-    subscription: Subscription,
-    id: &RequestId,
-) -> Result<Response<Body>, Problem> {
-    let resource = match &subscription.filter.resource {
-        Some(OneResource::Key(PublicKey::Named(resource))) => Some(resource),
-        _ => None,
-    };
-    let heads: Vec<Stamp> = driver.heads_of(resource).collect();
-    let Some(reader) = EventReader::new(observer, subscription, &heads) else {
-        let reason = format!("the limit of {READERS_MAX} readers of events is reached");
-        return Err(Problem::unavailable(reason, 1).coded(Code::Overloaded));
-    };
-    let mut response = response::empty(StatusCode::OK, id);
-    *response.body_mut() = Body::stream(reader, EventReader::next);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    Ok(response)
 }
