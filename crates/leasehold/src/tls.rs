@@ -57,6 +57,7 @@ impl Keeper {
     pub(crate) fn start(files: &TlsFiles, observer: &Arc<Observer>) -> Result<Keeper, ConfigError> {
         let Fresh { material, watched } = read(files)?;
         say_how_long(&material);
+        say_if_exposed(&files.key);
         observer.certificate_ends(material.not_after_s);
         let tls = Arc::new(Tls::new(material));
         Ok(Keeper { tls, observer: Arc::clone(observer), watched: Mutex::new(watched) })
@@ -73,6 +74,7 @@ impl Keeper {
 
     fn install(&self, material: Material, watched: &mut Watched, after: Watched) {
         say_how_long(&material);
+        say_if_exposed(&after.files.key);
         self.observer.certificate_ends(material.not_after_s);
         self.tls.replace(material);
         *watched = after;
@@ -184,5 +186,18 @@ fn say_how_long(material: &Material) {
         tracing::warn!("the certificate in tls_cert is valid only from {} on", shown(not_before_s));
     } else {
         tracing::debug!("the certificate in tls_cert is valid until {}", shown(not_after_s));
+    }
+}
+
+/// A key that every user of the machine can read is worth a warning. A group may: some systems keep one for that.
+fn say_if_exposed(key: &NamedFile) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let Ok(mode) = std::fs::metadata(&key.path).map(|found| found.permissions().mode()) else { return };
+        if mode & 0o007 != 0 {
+            let path = key.path.display();
+            tracing::warn!("the key in tls_key is open to every user of this machine: chmod o= {path}");
+        }
     }
 }

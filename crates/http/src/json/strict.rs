@@ -8,7 +8,7 @@ use leasehold_json::{Fault, Key, Strict, check_keys};
 use serde::de::{DeserializeSeed as _, Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{BadBody, shown};
+use super::{BadBody, cut, shown};
 use crate::limits::DEPTH_MAX;
 
 /// A double holds every number of fewer digits than this.
@@ -30,17 +30,14 @@ pub(super) fn members(body: &[u8]) -> Result<Vec<(Cow<'_, str>, &str)>, BadBody>
     members.map_err(|error| bad(&error, Spot::Told))
 }
 
-/// Marks the errors of this file on their way through serde. No message of `serde_json` begins like this.
+/// Marks the errors of this file on their way through serde, and stands before the field at fault. No message of
+/// `serde_json` begins like this, and no name of a caller's that is shown has it.
 const OURS: &str = "\u{1}";
-
-fn ours<E: serde::de::Error>(sentence: impl fmt::Display) -> E {
-    E::custom(format_args!("{OURS}{sentence}"))
-}
 
 /// A fault of a body, marked, in words for its caller.
 fn say(fault: Fault<'_>) -> String {
     match fault {
-        Fault::Twice(key) => format!("{OURS}key {} is given twice", shown(key)),
+        Fault::Twice(key) => format!("{OURS}key {} is given twice{OURS}{}", shown(key), cut(key)),
         Fault::TooDeep => format!("{OURS}the body is nested too deeply, at most {DEPTH_MAX} levels are allowed"),
         Fault::NotFinite => format!("{OURS}a number is not finite"),
     }
@@ -59,7 +56,10 @@ fn bad(error: &serde_json::Error, place: Spot) -> BadBody {
     let position = format!(" at line {} column {}", error.line(), error.column());
     let sentence = text.strip_suffix(&position).unwrap_or(&text);
     if let Some(ours) = sentence.strip_prefix(OURS) {
-        return BadBody::new(ours.to_owned());
+        return match ours.split_once(OURS) {
+            Some((sentence, field)) => BadBody::about(field.to_owned(), sentence.to_owned()),
+            None => BadBody::new(ours.to_owned()),
+        };
     }
     let position = if place == Spot::Told { position } else { String::new() };
     if error.is_eof() {
@@ -85,7 +85,7 @@ impl<'de> Visitor<'de> for Members {
         let mut members: Self::Value = Vec::with_capacity(4);
         while let Some(name) = map.next_key_seed(Key)? {
             let raw: &'de RawValue = map.next_value()?;
-            check_value(raw.get())?;
+            check_value(&name, raw.get())?;
             members.push((name, raw.get()));
         }
         check_keys(members.iter().map(|(name, _)| &**name), members.len(), say)?;
@@ -94,8 +94,8 @@ impl<'de> Visitor<'de> for Members {
 }
 
 /// Checks the parts that reading a raw value leaves unchecked: the inside of objects and arrays, the size of numbers,
-/// and halves of surrogate pairs.
-fn check_value<E: serde::de::Error>(raw: &str) -> Result<(), E> {
+/// and halves of surrogate pairs. The field at fault is the member, however deep the fault is.
+fn check_value<E: serde::de::Error>(name: &str, raw: &str) -> Result<(), E> {
     let suspicious = match raw.as_bytes() {
         [b'{' | b'[', ..] => true,
         [b'-' | b'0'..=b'9', ..] => raw.len() > FINITE_DIGITS || raw.bytes().any(|byte| matches!(byte, b'e' | b'E')),
@@ -109,6 +109,6 @@ fn check_value<E: serde::de::Error>(raw: &str) -> Result<(), E> {
     // The body itself is the first level.
     Strict { levels_left: DEPTH_MAX - 1, say }.deserialize(&mut reader).map_err(|error| {
         let BadBody(sentence, ..) = bad(&error, Spot::Omitted);
-        ours(sentence)
+        E::custom(format_args!("{OURS}{sentence}{OURS}{}", cut(name)))
     })
 }

@@ -74,6 +74,28 @@ fn anything_else_is_refused_with_a_sentence() {
 }
 
 #[test]
+fn the_member_at_fault_is_told_apart() {
+    let long = "k".repeat(1000);
+    for (body, expected) in [
+        (r#"{"a":1,"b":2,"a":3}"#, Some("a")),
+        (r#"{"a":1,"\u0061":3}"#, Some("a")),
+        (r#"{"m":[0,{"x":{"k":1,"k":1}}]}"#, Some("m")),
+        (r#"{"a":0,"m":{"n":[1e999]}}"#, Some("m")),
+        (r#"{"ttl":1e999}"#, Some("ttl")),
+        (r#"{"a":"\ud800"}"#, Some("a")),
+        (r#"{"\u0001":1,"\u0001":1}"#, Some("\u{fffd}")),
+        (r#"{"ttl":NaN}"#, None),
+        ("[]", None),
+    ] {
+        let BadBody(sentence, field, _) = Object::parse(body.as_bytes()).unwrap_err();
+        assert_eq!(field.as_deref(), expected, "{body}");
+        assert!(!sentence.contains('\u{1}'), "{sentence}");
+    }
+    let BadBody(_, field, _) = Object::parse(format!(r#"{{"{long}":1,"{long}":1}}"#).as_bytes()).unwrap_err();
+    assert!(field.unwrap().len() < 200, "as long as in the sentence");
+}
+
+#[test]
 fn a_number_of_very_many_digits_is_not_finite() {
     let digits = |count: usize| parse(&format!(r#"{{"a":{}}}"#, "9".repeat(count))).map(|_| ());
     assert_eq!(digits(308), Ok(()));

@@ -54,3 +54,31 @@ fn an_access_log_has_a_line_for_everything() {
 fn at_info_requests_leave_no_line() {
     assert_eq!(lines(&[]), Vec::<Value>::new());
 }
+
+#[test]
+fn no_value_of_a_caller_forges_a_line_or_steers_a_terminal() {
+    let forged = "2026-01-01T00:00:00.000000Z ERROR forged";
+    let reason = format!("a break\n{forged}\r\u{1b}[2J\u{202e}\u{2028}{forged}");
+    let body = serde_json::json!({ "reason": reason }).to_string();
+    for format in ["human", "json"] {
+        let server = Launch::with(&["--listen", "127.0.0.1:0", "--memory", "--log-format", format, "--access-log"])
+            .arg("--log-level")
+            .arg("debug")
+            .start();
+        let mut client = server.client();
+        client.call("PUT", "/lock/pause?job=nightly%0A2026-01-01%20ERROR%20forged", &body).unwrap().expect(200);
+        let headers = [("user-agent", "curl\u{9b}2J"), ("x-request-id", "a b")];
+        client.call_with("GET", "/lock?job=x%1b%5b2J", &headers, b"").unwrap().expect(200);
+        let (_, log) = server.stop(Signal::TERM);
+        assert!(log.contains("lock paused"), "{format}: {log}");
+        let is_steering = |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{202e}' | '\u{2028}'));
+        for line in log.split('\n') {
+            assert!(!line.starts_with("2026-01-01"), "{format}: {line}");
+            // Readers of JSON escape what they show; a line must be one line for them as well.
+            assert!(
+                !line.contains(if format == "human" { is_steering } else { char::is_control }),
+                "{format}: {line:?}"
+            );
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Certificates that are replaced while the server runs: on SIGHUP and by themselves. Connected clients stay connected.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use rustix::process::Signal;
 
 use super::authority::{Authority, launch};
@@ -41,6 +43,19 @@ fn a_new_certificate_is_for_new_connections_and_a_broken_one_for_none() {
         assert!(line.contains("the one before stays in force"), "{line}");
         assert_eq!(connect().shown(), shown_second);
         healthy(&mut kept);
+    }
+}
+
+#[test]
+fn a_key_that_every_user_can_read_is_warned_about() {
+    let directory = tempfile::tempdir().unwrap();
+    Authority::new().server().write(directory.path(), "server");
+    let key = directory.path().join("server.key");
+    let warning = "the key in tls_key is open to every user of this machine: chmod o= ";
+    for (mode, is_warned) in [(0o600, false), (0o640, false), (0o644, true), (0o601, true)] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        let (_, log) = launch(directory.path()).start().stop(Signal::TERM);
+        assert_eq!(log.contains(warning), is_warned, "{mode:o}: {log}");
     }
 }
 
