@@ -11,6 +11,7 @@
 //! ```
 
 mod activity;
+mod boxed;
 mod code;
 mod connection;
 mod door;
@@ -38,6 +39,7 @@ mod tls;
 pub mod turn;
 mod unsent;
 
+pub use boxed::{boxed, boxed_pin};
 pub use code::ErrorCode;
 pub use forwarded::client_of;
 pub use handler::{ConnectionNews, Handler, Peer, PeerCertificate};

@@ -21,7 +21,8 @@ use crate::faces::{
 };
 use crate::http::router::Router;
 use crate::http::{
-    Body, BodyRoom, ConnectionNews, Handler, Peer, Problem, RequestId, Site, client_of, request, site, turn,
+    Body, BodyRoom, ConnectionNews, Handler, Peer, Problem, RequestId, Site, boxed, boxed_pin, client_of, request,
+    site, turn,
 };
 use crate::metrics::Requests;
 use crate::proofs::ProofKeys;
@@ -177,11 +178,11 @@ impl App {
         if let Some(log) = &self.audit {
             let identity = caller.as_ref().map_or(Identity::ANONYMOUS, |caller| caller.identity.clone());
             let by = (driver, observer.digester());
-            told.audited = Box::pin(Audited::begin(log, call.change(), identity, *client, id, by)).await?;
+            told.audited = boxed_pin(|| Audited::begin(log, call.change(), identity, *client, id, by)).await?;
         }
         let audit = match caller {
             None => None,
-            Some(caller) => Box::pin(auth::authorize(&mut call, caller, driver, id, counted)).await?,
+            Some(caller) => boxed_pin(|| auth::authorize(&mut call, caller, driver, id, counted)).await?,
         };
         Ok(Understood { asked: Handling::Call(call), audit })
     }
@@ -240,8 +241,8 @@ impl Handler for App {
         let peer_addr = peer.addr;
         let client = client_of(peer.addr.ip(), &parts.headers, &self.service.settings.trusted_proxies);
         let is_https_only = self.service.settings.speaks_tls && !is_this_machine(&parts);
-        let came = Box::new(Came { parts, peer, client, id: id.clone() });
-        let understood = Box::pin(Arc::clone(&self).understand(came, body));
+        let came = boxed(|| Came { parts, peer, client, id: id.clone() });
+        let understood = boxed_pin(|| Arc::clone(&self).understand(came, body));
         let told = span.clone();
         span.around(async move {
             // In a scope of its own, so that the call is not kept beside its answer.

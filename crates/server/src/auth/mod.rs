@@ -38,7 +38,7 @@ pub(crate) use origin::{cross_site, is_same_origin};
 pub(crate) use standing::Standing;
 pub(crate) use words::no_such_claim;
 
-use crate::http::{Peer, Problem};
+use crate::http::{Peer, Problem, boxed_pin};
 use crate::links;
 use crate::metrics::SignIns;
 use crate::settings::Settings;
@@ -122,7 +122,7 @@ impl Guard {
             _ => return Ok(None),
         };
         // On the heap, so that calls without sign-on have no room for it.
-        Box::pin(identify(sign_on, admission, parts, from, settings, now(), counted)).await
+        boxed_pin(|| identify(sign_on, admission, parts, from, settings, now(), counted)).await
     }
 }
 

@@ -6,7 +6,7 @@ use super::class::{Audience, Class};
 use super::face::{Answering, Face, Received, Service};
 use crate::auth::{Admission, AskedChange, Caller, From, Guarded, Need};
 use crate::http::router;
-use crate::http::{Problem, RequestId};
+use crate::http::{Problem, RequestId, boxed_pin};
 use crate::metrics::FaceLabels;
 use crate::openapi::{NamedSchema, Operation};
 use crate::settings::Settings;
@@ -128,7 +128,7 @@ macro_rules! tables {
             #[inline]
             pub(crate) fn answer<'a>(self, service: &'a Service, id: &'a RequestId) -> Answering<'a> {
                 match self {
-                    $(Call::$face(call) => Box::pin(<$face>::answer(service, call, id))),+
+                    $(Call::$face(call) => boxed_pin(|| <$face>::answer(service, call, id))),+
                 }
             }
         }
