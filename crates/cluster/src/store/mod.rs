@@ -18,6 +18,7 @@ mod error;
 mod memory;
 mod shelf;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -134,6 +135,30 @@ pub struct Birth {
     pub secret: [u8; 32],
 }
 
+impl Birth {
+    /// Refuses a node that cannot be of the cluster in `place`: another number of partitions was asked for, its data is
+    /// elsewhere, or it uses a format that the node does not understand.
+    pub fn check(&self, meta: &Meta, place: &str) -> Result<(), SharedError> {
+        let refused = |sentence| Err(SharedError::Refused(sentence));
+        if let Some(refusal) = meta.stage.refusal(place) {
+            return refused(refusal);
+        }
+        if let Some(wanted) = self.partitions.filter(|&wanted| wanted != meta.partitions) {
+            let (has, wanted) = (meta.partitions.number(), wanted.number());
+            return refused(format!(
+                "the cluster in {place} has {has} partitions for ever, and {wanted} were asked for"
+            ));
+        }
+        if meta.format > self.format {
+            let (uses, understands) = (meta.format, self.format);
+            return refused(format!(
+                "the cluster in {place} uses format {uses}, this build understands formats up to {understands}"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// How a partition is taken: its owner record becomes `{epoch, node, at}` if it is as it was seen, and if the node that
 /// it names is buried or gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +199,19 @@ pub struct Append {
     pub before: Link,
     /// The batch.
     pub batch: Batch,
+}
+
+impl Append {
+    /// Refuses two batches for one partition: stores compare and change the record of each partition once.
+    pub fn refuse_twice(appends: &[Append]) -> Result<(), SharedError> {
+        let mut partitions = BTreeSet::new();
+        match appends.iter().map(|append| append.reign.partition).find(|partition| !partitions.insert(*partition)) {
+            None => Ok(()),
+            Some(partition) => {
+                Err(SharedError::Refused(format!("two batches for partition {partition} in one append")))
+            }
+        }
+    }
 }
 
 /// Where an append ended up.

@@ -64,21 +64,7 @@ impl Shelf {
     /// See [`super::SharedStore::join`]. The life that it returns stands for the connection.
     pub fn join(&mut self, me: &NodeRecord, birth: &Birth) -> Result<(Life, Map), SharedError> {
         if let Some(meta) = &self.meta {
-            if let Some(wanted) = birth.partitions.filter(|&wanted| wanted != meta.partitions) {
-                let (has, wanted) = (meta.partitions.number(), wanted.number());
-                return Err(SharedError::Refused(format!(
-                    "the cluster has {has} partitions for ever, and {wanted} were asked for"
-                )));
-            }
-            if let Some(refusal) = meta.stage.refusal("this store") {
-                return Err(SharedError::Refused(refusal));
-            }
-            if meta.format > birth.format {
-                return Err(SharedError::Refused(format!(
-                    "the cluster uses format {}, this build understands formats up to {}",
-                    meta.format, birth.format
-                )));
-            }
+            birth.check(meta, "this store")?;
         } else {
             let partitions = birth.partitions.unwrap_or(Partitions::DEFAULT);
             self.streams.resize_with(partitions.number() as usize, Stream::default);

@@ -18,7 +18,7 @@ impl Inner {
     pub(super) async fn join(&self, me: NodeRecord, birth: Birth) -> Result<Map, SharedError> {
         self.check_members().await?;
         let (meta, facts_version) = self.facts(&birth).await?;
-        self.check(&meta, &birth)?;
+        birth.check(&meta, &self.place)?;
         let (key, record) = (self.keys.node(me.node), encode_node(&me));
         // Together with the facts: a prefix that was emptied meanwhile gets no lone node, and a cluster whose format
         // was raised none that does not understand it.
@@ -122,27 +122,6 @@ impl Inner {
             ))),
             _ => Ok(()),
         }
-    }
-
-    fn check(&self, meta: &Meta, birth: &Birth) -> Result<(), SharedError> {
-        if let Some(refusal) = meta.stage.refusal(&self.place) {
-            return Err(SharedError::Refused(refusal));
-        }
-        if let Some(wanted) = birth.partitions.filter(|&wanted| wanted != meta.partitions) {
-            return Err(SharedError::Refused(format!(
-                "the cluster below {} has {} partitions for ever, and {} were asked for",
-                self.place,
-                meta.partitions.number(),
-                wanted.number()
-            )));
-        }
-        if meta.format > birth.format {
-            return Err(SharedError::Refused(format!(
-                "the cluster below {} uses format {}, this build understands formats up to {}",
-                self.place, meta.format, birth.format
-            )));
-        }
-        Ok(())
     }
 
     pub(super) async fn beat(&self, me: NodeRecord) -> Result<(), SharedError> {

@@ -10,8 +10,6 @@
 //! If the compares of one partition fail, all fail. Those that could be told are told, and the others are sent again
 //! without them.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use leasehold_cluster::record::{decode_linked, encode_linked};
 use leasehold_cluster::{Append, Cursor, Landing, Link, Page, Piece, SharedError, Sum};
@@ -56,12 +54,7 @@ impl Ready {
 
 impl Inner {
     pub(super) async fn append(&self, appends: Vec<Append>) -> Result<Vec<Landing>, SharedError> {
-        let mut partitions = BTreeSet::new();
-        if let Some(twice) = appends.iter().find(|append| !partitions.insert(append.reign.partition)) {
-            // Neither would see the other in its compares.
-            let partition = twice.reign.partition;
-            return Err(SharedError::Refused(format!("two batches for partition {partition} in one append")));
-        }
+        Append::refuse_twice(&appends)?;
         let mut landings = vec![None; appends.len()];
         let mut groups: Vec<Vec<Ready>> = Vec::new();
         let mut bytes = 0;

@@ -22,7 +22,7 @@ impl Inner {
         let server = self.beats.find(PATIENCE).await.map_err(|error| self.error(error))?;
         self.make_tables().await?;
         let meta = self.facts(&birth, &server).await?;
-        self.check(&meta, &birth)?;
+        birth.check(&meta, &self.place)?;
         let record = encode_node(&me);
         // Together with the facts: a cluster that is moved elsewhere meanwhile gets no node.
         let params =
@@ -145,27 +145,6 @@ impl Inner {
             ))),
             _ => Ok(()),
         }
-    }
-
-    fn check(&self, meta: &Meta, birth: &Birth) -> Result<(), SharedError> {
-        if let Some(refusal) = meta.stage.refusal(&self.place) {
-            return Err(SharedError::Refused(refusal));
-        }
-        if let Some(wanted) = birth.partitions.filter(|&wanted| wanted != meta.partitions) {
-            return Err(SharedError::Refused(format!(
-                "the cluster in {} has {} partitions for ever, and {} were asked for",
-                self.place,
-                meta.partitions.number(),
-                wanted.number()
-            )));
-        }
-        if meta.format > birth.format {
-            return Err(SharedError::Refused(format!(
-                "the cluster in {} uses format {}, this build understands formats up to {}",
-                self.place, meta.format, birth.format
-            )));
-        }
-        Ok(())
     }
 
     pub(super) async fn beat(&self, me: NodeRecord) -> Result<(), SharedError> {

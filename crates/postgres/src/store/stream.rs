@@ -29,12 +29,7 @@ struct Ready {
 
 impl Inner {
     pub(super) async fn append(&self, appends: Vec<Append>) -> Result<Vec<Landing>, SharedError> {
-        let mut partitions = BTreeSet::new();
-        if let Some(twice) = appends.iter().find(|append| !partitions.insert(append.reign.partition)) {
-            // Both would change the same row, of which PostgreSQL does only one.
-            let partition = twice.reign.partition;
-            return Err(SharedError::Refused(format!("two batches for partition {partition} in one append")));
-        }
+        Append::refuse_twice(&appends)?;
         let mut landings = vec![None; appends.len()];
         let mut groups: Vec<Vec<Ready>> = Vec::new();
         let mut bytes = 0;

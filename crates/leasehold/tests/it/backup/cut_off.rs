@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use super::{Borrower, check, done, run, utf8};
-use crate::support::{Ended, Launch, is_killed_at, part_of_the_machine, report};
+use super::{Borrower, check};
+use crate::support::{Ended, Launch, done, is_killed_at, part_of_the_machine, report, run, utf8};
 
 /// The system calls at which it is killed, at each of the first so many. All calls that change names, and some that
 /// write files that have no final name yet.

@@ -11,36 +11,10 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Client, Launch, Server, leasehold, output_of, random_uuid};
-
-/// Exit code, standard output, standard error.
-fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = output_of(leasehold().args(args));
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-#[track_caller]
-fn done(args: &[&str]) -> String {
-    let (code, printed, said) = run(args);
-    assert_eq!((code, &*said), (Some(0), ""), "{args:?}: {printed}");
-    printed
-}
-
-/// Refused with this exit code and these words.
-#[track_caller]
-fn refused(args: &[&str], code: i32, words: &str) {
-    let (found, printed, said) = run(args);
-    assert_eq!((found, &*printed), (Some(code), ""), "{args:?}: {said}");
-    assert!(said.contains(words), "{args:?} should say {words:?} and says {said}");
-}
+use crate::support::{Client, Launch, Server, done, leasehold, output_of, random_uuid, refused, utf8};
 
 fn check(path: &str) -> Value {
     serde_json::from_str(&done(&["check", "--json", "--data", path])).unwrap()
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 /// A pool and what was borrowed from it.

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Borrower, check, done, utf8};
-use crate::support::{Client, Launch, Server, machine_to_itself, report};
+use super::{Borrower, check};
+use crate::support::{Client, Launch, Server, done, machine_to_itself, report, utf8};
 
 /// Enough that copying and verifying takes several times as long as any caller may wait.
 const CLAIMS: usize = 3_000;

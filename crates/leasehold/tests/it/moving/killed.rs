@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold_testbed::Etcd;
 
-use super::{done, is_same, lend, picture, run, stop, utf8};
-use crate::support::{Launch, is_killed_at, leasehold, part_of_the_machine, report};
+use super::{is_same, lend, picture, stop};
+use crate::support::{Launch, done, is_killed_at, leasehold, part_of_the_machine, report, run, utf8};
 
 /// The first instant. Each of the next ones is later by a third, as it is not known how long a move takes here.
 const FIRST: Duration = Duration::from_millis(10);

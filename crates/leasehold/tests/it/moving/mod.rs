@@ -3,38 +3,11 @@
 
 mod killed;
 
-use std::path::Path;
-
 use leasehold_testbed::{Etcd, Postgres};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Client, Launch, PATIENCE, Server, leasehold, output_of, random_uuid, until};
-
-/// Exit code, standard output, standard error.
-fn run(args: &[&str]) -> (Option<i32>, String, String) {
-    let output = output_of(leasehold().args(args));
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-#[track_caller]
-fn done(args: &[&str]) -> String {
-    let (code, printed, said) = run(args);
-    assert_eq!((code, &*said), (Some(0), ""), "{args:?}: {printed}");
-    printed
-}
-
-#[track_caller]
-fn refused(args: &[&str], code: i32, words: &str) {
-    let (found, printed, said) = run(args);
-    assert_eq!((found, &*printed), (Some(code), ""), "{args:?}: {said}");
-    assert!(said.contains(words), "{args:?} should say {words:?} and says {said}");
-}
-
-fn utf8(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use crate::support::{Client, Launch, PATIENCE, Server, done, random_uuid, refused, until, utf8};
 
 /// A node of the cluster in a store, once it owns every partition.
 fn node(store: &str) -> Server {

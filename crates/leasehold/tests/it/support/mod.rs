@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) use client::{Client, Position, Response};
 pub(crate) use machine::{machine_to_itself, part_of_the_machine};
 pub(crate) use raw_h2::{Came, RawH2};
-pub(crate) use server::{Ended, Launch, Server, is_killed_at, leasehold, output_of};
+pub(crate) use server::{Ended, Launch, Server, done, is_killed_at, leasehold, output_of, refused, run, utf8};
 pub(crate) use stream::EventStream;
 pub(crate) use wall::FakeWall;
 

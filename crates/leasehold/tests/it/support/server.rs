@@ -84,6 +84,34 @@ pub(crate) fn output_of(command: &mut Command) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// Runs a command of the binary. Returns its exit code and what it wrote to standard output and standard error.
+pub(crate) fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = output_of(leasehold().args(args));
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs a command that succeeds without a warning. Returns what it printed.
+#[track_caller]
+pub(crate) fn done(args: &[&str]) -> String {
+    let (code, printed, said) = run(args);
+    assert_eq!((code, &*said), (Some(0), ""), "{args:?}: {printed}");
+    printed
+}
+
+/// Runs a command that is refused with this exit code and these words.
+#[track_caller]
+pub(crate) fn refused(args: &[&str], code: i32, words: &str) {
+    let (found, printed, said) = run(args);
+    assert_eq!((found, &*printed), (Some(code), ""), "{args:?}: {said}");
+    assert!(said.contains(words), "{args:?} should say {words:?} and says {said}");
+}
+
+/// A path as an argument.
+pub(crate) fn utf8(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
 /// Runs a command of the binary and kills it when it makes this system call for the nth time. False when it came to its
 /// end before that.
 pub(crate) fn is_killed_at(args: &[&str], call: &str, nth: usize) -> bool {
