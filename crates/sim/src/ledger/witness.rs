@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use leasehold_engine::{ClaimId, ClaimStatus, Command, Ending, Refusal, Renewal, Reply, ResourceKey, Spent, Token};
+use leasehold_engine::{
+    Acquire, ClaimId, ClaimStatus, Command, Ending, Refusal, Renewal, Reply, ResourceKey, Spent, Token,
+};
 
 use super::{Entry, Ledger};
 use crate::ledger::invariant::{Check, ensure, s07_holder, s21_names};
@@ -164,16 +166,21 @@ impl Ledger {
         }
     }
 
+    /// The position that a refusal is true of: a waiter is refused as of the end of its wait, and in the same step more
+    /// deadlines may have become due.
+    fn refused_as_of(&self, acquire: &Acquire, position: u64) -> u64 {
+        let waited = self.claims.iter().find(|(id, entry)| {
+            let is_its = **id == acquire.id || (acquire.key.is_some() && entry.key == acquire.key);
+            is_its && entry.resource == acquire.resource && entry.granted.is_none() && entry.ended_by(position)
+        });
+        waited.and_then(|(_, entry)| entry.ended).map_or(position, |(at, _)| at)
+    }
+
     fn witness_refusal(&self, command: &Command, refusal: &Refusal, position: u64) -> Check {
         let is_full = |resource: &ResourceKey, position: u64| !self.has_room_at(resource, position);
         match (refusal, command) {
             (Refusal::NoneFree { .. }, Command::Acquire(acquire)) => {
-                // A waiter is refused as of the end of its wait; in the same step more deadlines may have become due.
-                let waited = self.claims.iter().find(|(id, entry)| {
-                    let is_its = **id == acquire.id || (acquire.key.is_some() && entry.key == acquire.key);
-                    is_its && entry.resource == acquire.resource && entry.granted.is_none() && entry.ended_by(position)
-                });
-                let as_of = waited.and_then(|(_, entry)| entry.ended).map_or(position, |(at, _)| at);
+                let as_of = self.refused_as_of(acquire, position);
                 ensure(is_full(&acquire.resource, as_of), NAME, || format!("none free was said at {as_of}, one is"))
             }
             (Refusal::NoSuchResource, Command::Acquire(acquire)) => {
@@ -187,14 +194,23 @@ impl Ledger {
                 }
                 None => Ok(()),
             },
-            (Refusal::Locked { lock, .. }, _) => {
+            (Refusal::Locked { lock, .. }, command) => {
                 if let Some(holder) = &lock.holder {
                     let held = self.told_of(holder.claim, position)?.held_at(position);
-                    ensure(held, NAME, || format!("locked by {:?}, which does not hold it", holder.claim))
-                } else {
-                    let fit = self.fit_at(&ResourceKey::Lock(Arc::clone(&lock.job)), position);
-                    ensure(fit.paused_until.is_some(), NAME, || "neither held nor paused, and yet locked".to_owned())
+                    return ensure(held, NAME, || format!("locked by {:?}, which does not hold it", holder.claim));
                 }
+                let as_of = match command {
+                    Command::Acquire(acquire) => self.refused_as_of(acquire, position),
+                    _ => position,
+                };
+                let key = ResourceKey::Lock(Arc::clone(&lock.job));
+                // Only a waiter may be shown a lock that was freed or resumed since its wait ended.
+                let is_locked = if as_of < position {
+                    is_full(&key, as_of)
+                } else {
+                    self.fit_at(&key, as_of).paused_until.is_some()
+                };
+                ensure(is_locked, NAME, || format!("neither held nor paused at {as_of}, and yet locked"))
             }
             (Refusal::NotTheHolder, Command::Unlock { resource, client, token }) => {
                 let holds = self.holds(resource, client, *token, position);
