@@ -223,6 +223,11 @@ impl Engine {
         self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].status == Status::Waiting)
     }
 
+    /// Returns whether this claim waits at a place that is kept for a while after the last caller has left it.
+    pub fn keeps_place(&self, claim: ClaimId) -> bool {
+        self.is_waiting(claim) && self.state.claim(claim).is_some_and(|cix| self.state.claims[cix].keep_us() > 0)
+    }
+
     /// The claim that this request leads to, by its key or, for a lock, by its client: whether a second caller knows of
     /// it, and since when it has been held.
     pub fn led_to(&self, acquire: &Acquire) -> Option<Known> {

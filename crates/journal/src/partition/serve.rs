@@ -118,8 +118,13 @@ impl<R> Partition<R> {
     /// A command without a caller. Time does not act here: due deadlines are handled before or after, never in between.
     pub(super) fn order(&mut self, clocks: Clocks, command: Command) {
         let now = self.now(clocks);
+        let withdrawn = if let Command::Withdraw { claim } = command { Some(claim) } else { None };
         let answer = self.decide(clocks, now, command);
         assert_eq!(answer, Ok(Reply::Done), "only commands without an answer are ordered");
+        // Not for a claim that stays because it was asked about: its callers may have been told of it long ago.
+        if let Some(claim) = withdrawn.filter(|claim| self.engine.keeps_place(*claim)) {
+            self.company.vacated(claim);
+        }
     }
 
     /// Reads the clock and handles due deadlines, and always those of the claim that `command` is about. Time acts only
@@ -166,12 +171,10 @@ impl<R> Partition<R> {
         let before = self.head;
         for change in out.changes.drain(..) {
             self.push(now, &change);
-            match change {
-                Change::Ended { claim, .. } | Change::Forgotten { claim } if !planted!(CompanyOutlivesClaim) => {
-                    self.company.disband(claim);
-                }
-                Change::Kept { claim, .. } => self.company.vacated(claim),
-                _ => {}
+            if let Change::Ended { claim, .. } | Change::Forgotten { claim } = change
+                && !planted!(CompanyOutlivesClaim)
+            {
+                self.company.disband(claim);
             }
         }
         for effect in out.effects.drain(..) {
