@@ -19,7 +19,7 @@ cluster-demo: ## etcd with three members, three nodes and a small load, for CLUS
 test: need lint ## Format, lints, and every test
 	scripts/test.sh
 
-test-long: need lint ## The same layers for longer, and packages, container, sign-on by SAML: LONG=1, an hour and a half; LONG=10, a night
+test-long: need lint ## The same layers for longer, and packages, container, sign-on by SAML: LONG=1, an hour; LONG=10, a night
 	scripts/test-long.sh
 
 dist: ## The tarball, the Debian package, the wheel and the npm tarball, in target/packages (installs cargo-deb)

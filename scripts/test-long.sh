@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The layers of `make test` for longer, and the stages that take builds or installations of their own. LONG=1, the default, is meant
-# to end within an hour and a half on two cores; LONG=10 is for a night. Every number can be set by itself as well.
+# The layers of `make test` for longer, and the stages that take builds or installations of their own. LONG=1, the default, took
+# 65 minutes on two cores; LONG=10 is for a night. Every number can be set by itself as well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
