@@ -1,12 +1,14 @@
 //! A move that is killed at one instant after another: what is left can be served from one side at most, and the same
 //! command goes on until it comes to its end, with everything there.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use leasehold_testbed::Etcd;
+use serde_json::Value;
 
-use super::{is_same, lend, picture, stop};
+use super::{Lent, is_same, lend, picture, stop};
 use crate::support::{Launch, done, is_killed_at, leasehold, part_of_the_machine, report, run, utf8};
 
 /// The first instant. Each of the next ones is later by a third, as it is not known how long a move takes here.
@@ -36,17 +38,22 @@ fn served(data: &str, store: &str) -> (bool, bool) {
     (data, code == Some(0) && printed.contains("\"moved_to\": null"))
 }
 
-#[test]
-fn a_move_that_is_killed_leaves_one_side_and_goes_on() {
-    let _machine = part_of_the_machine();
-    let etcd = Etcd::one();
-    let store = format!("etcd://{}/killed", etcd.hosts());
-    let scratch = tempfile::tempdir().unwrap();
-    let (data, back) = (scratch.path().join("data"), scratch.path().join("back"));
-    let server = Launch::on(&data).start();
+/// A data directory that is not served, with something of everything in it.
+fn lent_in(data: &Path) -> (Lent, Value) {
+    let server = Launch::on(data).start();
     let lent = lend(&server);
     let before = picture(&server, &lent);
     stop(server);
+    (lent, before)
+}
+
+#[test]
+fn a_move_that_is_killed_leaves_one_side_and_goes_on() {
+    let _machine = part_of_the_machine();
+    let (etcd, scratch) = (Etcd::one(), tempfile::tempdir().unwrap());
+    let store = format!("etcd://{}/killed", etcd.hosts());
+    let (data, back) = (scratch.path().join("data"), scratch.path().join("back"));
+    let (lent, before) = lent_in(&data);
 
     let moves = [
         (["migrate", "--from", utf8(&data), "--to", &store], utf8(&data)),
@@ -85,14 +92,10 @@ const CALLS: [&str; 4] = ["mkdir", "rename", "unlinkat", "fsync"];
 #[test]
 fn a_move_out_that_is_killed_at_any_change_of_names_goes_on() {
     let _machine = part_of_the_machine();
-    let etcd = Etcd::one();
+    let (etcd, scratch) = (Etcd::one(), tempfile::tempdir().unwrap());
     let store = format!("etcd://{}/names", etcd.hosts());
-    let scratch = tempfile::tempdir().unwrap();
     let (data, back) = (scratch.path().join("data"), scratch.path().join("back"));
-    let server = Launch::on(&data).start();
-    let lent = lend(&server);
-    let before = picture(&server, &lent);
-    stop(server);
+    let (lent, before) = lent_in(&data);
     done(&["migrate", "--from", utf8(&data), "--to", &store]);
 
     let args = ["migrate", "--from", &store, "--to", utf8(&back)];
